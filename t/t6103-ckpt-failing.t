@@ -136,7 +136,7 @@ unread=$(bits)
 run "$top_builddir/ddp" run -n 2 --layout 1,1 sh -c 'mkdir -p "$1/$RANK" && cd "$1/$RANK" && exec "$2" ckpt' sh "$tmp" \
     "$probe"
 is "a folder that nodes do not share: refused" "$rc" 1
-like "... and said" "$err" 'rank 1: ckpt on node 1 is not the folder that rank 0'
+like "... and said" "$err" 'rank 1: .*/1/ckpt on node 1 is not the folder that rank 0'
 for code in EACCES:Permission EIO:Input/output ENOENT:late; do
     export LD_PRELOAD=$top_builddir/t/lib/.libs/fault.so FAULT_DIR=$tmp/unread-$code FAULT_RANK=1
     FAULT_CALL="open unread" FAULT_AT=1 FAULT_DO=${code%:*} ranks 1,1 "$FAULT_DIR" resume=none open=on \

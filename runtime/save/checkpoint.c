@@ -117,7 +117,7 @@ static int give_up(struct save *save, ddp_error_t *errp)
 /* What a resume has passed over in the folder that saves go to; or NULL. */
 static struct folder_steps *passed_over(struct checkpoint *c)
 {
-    return c->resumed_dir && !strcmp(c->dir, c->resumed_dir) ? &c->passed : NULL;
+    return c->resumed_path && !strcmp(c->path, c->resumed_path) ? &c->passed : NULL;
 }
 
 static int begin_commit(struct save *save, ddp_error_t *errp)
@@ -136,7 +136,7 @@ static int begin_commit(struct save *save, ddp_error_t *errp)
         committer_start(&c->committer, &(struct commit_job){.files = &c->plan.files,
                                                             .checksum = c->sum,
                                                             .state = c->state,
-                                                            .dir = c->dir,
+                                                            .dir = c->path,
                                                             .known = c->known,
                                                             .token = c->token,
                                                             .seen = &c->seen,
@@ -313,9 +313,10 @@ bool checkpoint_close(struct save *save)
     free(c->sum);
     free(c->dir);
     for (int i = 0; i < c->n_left; i++)
-        free(c->left_dir[i]);
-    free(c->left_dir);
-    free(c->resumed_dir);
+        free(c->left_path[i]);
+    free(c->left_path);
+    free(c->resumed_path);
+    free(c->path);
     free(c->passed.step);
     free(c->seen.step);
     *c = (struct checkpoint){0};

@@ -55,8 +55,9 @@ struct checkpoint {
     struct savedir_known known;   /* how this node identifies dir */
     struct folder_steps seen;     /* rank 0: the checkpoints that dir had when it was opened, and this job's there */
     char token[2 * COMMIT_TOKEN_BYTES + 1];
-    char *resumed_dir;            /* the folder that ddp_resume was given; or NULL */
-    char **left_dir;              /* [n_left] what dir was before, once each */
+    char *path;                   /* dir, from "/" on: the program may go elsewhere */
+    char *resumed_path;           /* the folder that ddp_resume was given; or NULL */
+    char **left_path;             /* [n_left] what path was before, once each */
     int n_left;
     struct folder_steps passed;   /* what it found broken there, newer than what it resumed from; on rank 0 without what
                                    * has been removed since, or set aside: */
@@ -139,6 +140,10 @@ int checkpoint_plan_cut(struct save *save, ddp_error_t *errp);
 /* dir in the form in which folders are compared: "./run//ckpt/" becomes "run/ckpt". -1: dir is NULL, empty or too
  * long. */
 int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *errp);
+
+/* dir, tidied, from "/" on as the process stands now; as it is where that cannot be told, or is too long. malloc, the
+ * caller frees; NULL: no memory. */
+char *checkpoint_path(const char *dir);
 
 /* Opens dir for saves: checks that it is the same folder on all ranks, and takes the memory for snapshots. Collective.
  * Returns 0; CHECKPOINT_UNWRITABLE: dir cannot be made or written, or some rank cannot open it; CHECKPOINT_SHARED:

@@ -43,6 +43,15 @@ int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *err
     return 0;
 }
 
+char *checkpoint_path(const char *dir)
+{
+    char *at = *dir == '/' ? NULL : getcwd(NULL, 0), *path = NULL, all[2 * FOLDER_PATH_MAX], tidy[FOLDER_PATH_MAX];
+    if (at && snprintf(all, sizeof all, "%s/%s", at, dir) < (int)sizeof all && checkpoint_tidy(all, tidy, NULL) == 0)
+        path = strdup(tidy);
+    free(at);
+    return path ? path : strdup(dir);
+}
+
 /* commit_clean knows its name. */
 static void probe_name(const struct save *save, char ret[64])
 {
@@ -71,7 +80,7 @@ struct place {
 static int find_left(const struct checkpoint *c, const char *path)
 {
     int i = 0;
-    while (i < c->n_left && strcmp(c->left_dir[i], path) != 0)
+    while (i < c->n_left && strcmp(c->left_path[i], path) != 0)
         i++;
     return i;
 }
@@ -79,7 +88,8 @@ static int find_left(const struct checkpoint *c, const char *path)
 /* It has gone on from the checkpoints there, or they are its own. */
 static bool is_of_this_training(const struct checkpoint *c, const char *path)
 {
-    return (c->resumed_dir && !strcmp(c->resumed_dir, path)) || find_left(c, path) < c->n_left;
+    return (c->path && !strcmp(c->path, path)) || (c->resumed_path && !strcmp(c->resumed_path, path)) ||
+           find_left(c, path) < c->n_left;
 }
 
 /* Rank 0: the folder, which is open, is no other training's, and can be written. A probe is left in it. */
@@ -173,7 +183,8 @@ static int explain_folder(const char *a, int rank_a, const char *b, int rank_b, 
                      "same folder", a, rank_a, b, rank_b);
 }
 
-static int find_folder(struct save *save, const char *dir, struct place *ret, ddp_error_t *errp)
+/* path: dir's, on this rank. */
+static int find_folder(struct save *save, const char *dir, const char *path, struct place *ret, ddp_error_t *errp)
 {
     struct checkpoint *c = &save->checkpoint;
     ddp_error_t why = {0};
@@ -185,32 +196,46 @@ static int find_folder(struct save *save, const char *dir, struct place *ret, dd
     if (comm_bcast(save->team->comm, c->token, sizeof c->token, 0, errp) < 0)
         return team_break(save->team);
     if (found == FINE && save->team->me.rank == 0)
-        found = look_first(save, dir, ret, &why);
+        found = look_first(save, path, ret, &why);
     int rc = agree_on(save, found, &why, errp);
     if (rc != 0)
         return rc;
-    return agree_on(save, save->team->me.rank == 0 ? FINE : look_too(save, dir, &ret->known, &why), &why,
+    return agree_on(save, save->team->me.rank == 0 ? FINE : look_too(save, path, &ret->known, &why), &why,
                     errp);
 }
 
-/* Another folder is dir from now on. -1: no memory for it. */
-static int change(struct checkpoint *c, const char *dir)
+/* Another folder is dir from now on; path becomes c's. -1: no memory for it. */
+static int change(struct checkpoint *c, const char *dir, char *path)
 {
-    bool is_new = c->dir && find_left(c, c->dir) == c->n_left;
-    char **all = is_new ? realloc(c->left_dir, ((size_t)c->n_left + 1) * sizeof *all) : c->left_dir;
+    bool is_new = c->path && find_left(c, c->path) == c->n_left;
+    char **all = is_new ? realloc(c->left_path, ((size_t)c->n_left + 1) * sizeof *all) : c->left_path;
     char *copy = strdup(dir);
     if (all)
-        c->left_dir = all;
+        c->left_path = all;
     if ((is_new && !all) || !copy) {
         free(copy);
         return -1;
     }
     if (is_new)
-        c->left_dir[c->n_left++] = c->dir;
+        c->left_path[c->n_left++] = c->path;
     else
-        free(c->dir);
+        free(c->path);
+    free(c->dir);
     c->dir = copy;
+    c->path = path;
     return 0;
+}
+
+static int open_as(struct save *save, const char *dir, char *path, struct place *found, ddp_error_t *errp)
+{
+    int rc = find_folder(save, dir, path, found, errp);
+    remove_probe(save, path);
+    if (rc == 0)
+        rc = checkpoint_take_memory(save, errp);
+    if (rc != 0)
+        return rc;
+    checkpoint_leave(save);
+    return change(&save->checkpoint, dir, path) < 0 ? team_no_memory(save->team, "a path", errp) : 0;
 }
 
 int checkpoint_open(struct save *save, const char *name, ddp_error_t *errp)
@@ -222,16 +247,12 @@ int checkpoint_open(struct save *save, const char *name, ddp_error_t *errp)
         return -1;
     if (c->dir && !strcmp(c->dir, dir))
         return 0;
-    int rc = find_folder(save, dir, &found, errp);
-    remove_probe(save, dir);
-    if (rc == 0)
-        rc = checkpoint_take_memory(save, errp);
-    if (rc == 0) {
-        checkpoint_leave(save);
-        if (change(c, dir) < 0)
-            rc = team_no_memory(save->team, "a path", errp);
-    }
+    char *path = checkpoint_path(dir);
+    if (!path)
+        return team_no_memory(save->team, "a path", errp);
+    int rc = open_as(save, dir, path, &found, errp);
     if (rc != 0) {
+        free(path);
         free(found.seen.step);
         return rc;
     }
@@ -245,7 +266,7 @@ int checkpoint_open(struct save *save, const char *name, ddp_error_t *errp)
 int checkpoint_enter(const struct save *save, struct savedir *ret, ddp_error_t *errp)
 {
     char text[256];
-    if (savedir_open(ret, save->checkpoint.dir, &save->checkpoint.known, errp) < 0)
+    if (savedir_open(ret, save->checkpoint.path, &save->checkpoint.known, errp) < 0)
         return -1;
     if (!save->config->ckpt_private || !savedir_is_shared(ret, true, text, sizeof text))
         return 0;

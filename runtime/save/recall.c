@@ -161,7 +161,7 @@ static void seal(void *ctx, const uint64_t *sum)
 /* Of which folder's checkpoints a snapshot is; NULL: of none. One that cannot be written has been resumed from. */
 static const char *folder_of(const struct checkpoint *c)
 {
-    return c->dir ? c->dir : c->resumed_dir;
+    return c->path ? c->path : c->resumed_path;
 }
 
 /* The next slot, empty, for the present step. */

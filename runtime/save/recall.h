@@ -112,8 +112,9 @@ int recall_fetch(struct save *save, int rank, uint64_t step, uint64_t generation
 
 /* ---- recall_restore.c ---- */
 
-/* Restores the newest snapshot of checkpoints in dir, unless there are files of a newer step. 1: done; 0: there is none
- * that counts, as a warning says in a generation that is not the first; -1. Collective. */
-int recall_restore(struct save *save, const char *dir, uint64_t newest_file, ddp_error_t *errp);
+/* Restores the newest snapshot of checkpoints in the folder that was resumed from, unless there are files of a newer
+ * step. 1: done; 0: there is none that counts, as a warning says in a generation that is not the first; -1.
+ * Collective. */
+int recall_restore(struct save *save, uint64_t newest_file, ddp_error_t *errp);
 
 #endif

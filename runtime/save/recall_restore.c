@@ -112,10 +112,11 @@ static int check(const struct save *save, int slot, const struct slots_seal *sea
                                     seal->state.step);
 }
 
-static void look(const struct save *save, const char *dir, struct holding *ret)
+static void look(const struct save *save, struct holding *ret)
 {
     const struct recall *r = &save->recall;
-    uint64_t folder = checksum_bytes(dir, strlen(dir));
+    const char *path = save->checkpoint.resumed_path;
+    uint64_t folder = checksum_bytes(path, strlen(path));
     struct slots_seal s;
     ddp_error_t e;
     memset(ret, 0, sizeof *ret);
@@ -227,14 +228,14 @@ static int try_all(struct save *save, const struct holding *all, uint64_t newest
     return rc;
 }
 
-int recall_restore(struct save *save, const char *dir, uint64_t newest_file, ddp_error_t *errp)
+int recall_restore(struct save *save, uint64_t newest_file, ddp_error_t *errp)
 {
     const struct recall *r = &save->recall;
     struct holding mine;
     ddp_error_t why, own = {0};
     if (!r->is_open || r->handover.generation == 0)
         return 0;
-    look(save, dir, &mine);
+    look(save, &mine);
     struct holding *all = team_gather(save->team, &mine, sizeof mine, errp);
     if (!all)
         return -1;

@@ -159,9 +159,9 @@ static int open_folder(struct save *save, struct choice *c, ddp_error_t *errp)
 {
     struct checkpoint *ckpt = &save->checkpoint;
     ddp_error_t why;
-    free(ckpt->resumed_dir);
-    ckpt->resumed_dir = strdup(c->dir);
-    if (!ckpt->resumed_dir)
+    free(ckpt->resumed_path);
+    ckpt->resumed_path = checkpoint_path(c->dir);
+    if (!ckpt->resumed_path)
         return team_no_memory(save->team, "a path", errp);
     ckpt->passed.n = 0;
     ckpt->is_unread = false;
@@ -208,7 +208,7 @@ int resume_newest(struct save *save, const char *dir, ddp_error_t *errp)
     if (rc == 0 && c.is_one)
         rc = pick_one(&c, errp);
     else if (rc == 0)
-        rc = recall_restore(save, c.dir, c.n ? c.step[c.n - 1] : 0, errp);
+        rc = recall_restore(save, c.n ? c.step[c.n - 1] : 0, errp);
     if (rc == 0 && c.n)
         rc = try_all(save, &c, errp);
     free(c.step);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/base/bytes.h"
@@ -22,6 +23,13 @@ static void snap(struct rig *r)
         sched_yield();
 }
 
+static const char *stands; /* where a rank does, and then its folder is "ckpt" there; NULL: anywhere */
+
+static const char *go_there(void)
+{
+    return stands && chdir(stands) == 0 ? "ckpt" : test_folder;
+}
+
 /* A snapshot of step 7; of step 8 rank 1 has not the whole, or, on two nodes, there is none. */
 static int snap_rank(struct job *j, int rank)
 {
@@ -30,7 +38,7 @@ static int snap_rank(struct job *j, int rank)
     ddp_error_t e = {0};
     CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
     rig_fill(&r);
-    CHECK(checkpoint_folder(&r.save, test_folder, &e) == 0, "%s", e.text);
+    CHECK(checkpoint_folder(&r.save, go_there(), &e) == 0, "%s", e.text);
     CHECK(r.save.recall.is_open, "%s", r.save.checkpoint.status.warning);
     for (int before = p->on_two_nodes ? 3 : 0; before >= 0; before--) { /* step 7 ends in either slot */
         r.state.optimizer.n_steps = RIG_STEP - (unsigned)before;
@@ -84,7 +92,7 @@ static int recall_rank(struct job *j, int rank)
     struct rig r;
     ddp_error_t e = {0};
     CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
-    int rc = resume_newest(&r.save, test_folder, &e);
+    int rc = resume_newest(&r.save, go_there(), &e);
     const struct ddp_checkpoint_status *s = &r.save.checkpoint.status;
     CHECK(rc == p->rc, "%d: %s", rc, e.text);
     CHECK(rc == 0 || rig_is_filled(&r, &at), "not what was there");
@@ -169,6 +177,25 @@ static void the_newest_that_all_ranks_hold_is_taken_from_memory(void **state)
         assert_true(run_guarded(recall_rank, 3, &next));
         assert_true(run_guarded(recall_rank, 3, &next)); /* who has read it leaves it there */
     }
+}
+
+/* The same name elsewhere. */
+static void what_is_of_another_folder_is_not_taken(void **state)
+{
+    (void)state;
+    char other[200];
+    const struct rig_plan first = {.has_guards = true};
+    const struct rig_plan same = {.has_guards = true, .generation = 1, .rc = 1, .saved_on = 2};
+    const struct rig_plan none = {.has_guards = true, .generation = 1};
+    snprintf(other, sizeof other, "%s/other", test_folder);
+    assert_int_equal(mkdir(other, 0755), 0);
+    stands = test_folder;
+    assert_true(run_guarded(snap_rank, 2, &first));
+    stands = other;
+    assert_true(run_guarded(recall_rank, 2, &none));
+    stands = test_folder;
+    assert_true(run_guarded(recall_rank, 2, &same));
+    stands = NULL;
 }
 
 static void a_first_generation_takes_nothing_from_memory(void **state)
@@ -392,6 +419,7 @@ static const struct CMUnitTest tests[] = {
     WITH_GUARDS(what_is_missing_or_wrong_on_one_rank_is_taken_from_files),
     WITH_GUARDS(what_a_node_has_lost_is_on_the_other),
     WITH_GUARDS(every_so_many_steps_is_so_many_and_zero_is_never),
+    WITH_GUARDS(what_is_of_another_folder_is_not_taken),
     WITH_GUARDS(memory_of_other_training_is_not_taken),
     WITH_GUARDS(memory_of_another_program_is_refused_with_a_warning),
     WITH_GUARDS(memory_of_another_program_on_one_rank_is_no_ranks),

@@ -137,6 +137,30 @@ static void what_is_given_up_leaves_nothing_where_others_can_write(void **state)
     assert_true(is_right);
 }
 
+/* The program goes elsewhere, and then calls the folder otherwise. */
+static int elsewhere_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    const char *warning = r.save.checkpoint.status.warning;
+    rig_fill(&r);
+    CHECK(chdir(test_folder) == 0, "%s", test_folder);
+    CHECK(rig_save(&r, RIG_STEP, ".//"), "%s", warning);
+    CHECK(chdir("/") == 0 && rig_save(&r, RIG_STEP + 1, "."), "%s", warning);
+    CHECK(rig_save(&r, RIG_STEP + 2, test_folder), "%s", warning);
+    rig_close(&r);
+    return 0;
+}
+
+static void a_folder_stays_where_it_was(void **state)
+{
+    (void)state;
+    const struct rig_plan plain = {0};
+    assert_true(rig_run(elsewhere_rank, 2, &plain));
+    assert_true(!rig_has("step-00000007") && rig_has("step-00000008") && rig_has("step-00000009"));
+}
+
 /* A file system that takes its time for each file; or for ever, until the test lets it go on. */
 static int file_ms;
 static int hung[2] = {-1, -1};
@@ -299,6 +323,7 @@ static const struct CMUnitTest tests[] = {
     IN_FOLDER(a_byte_that_changed_is_found),
     IN_FOLDER(a_rank_that_cannot_write_fails_the_save_and_no_more),
     IN_FOLDER(what_is_given_up_leaves_nothing_where_others_can_write),
+    IN_FOLDER(a_folder_stays_where_it_was),
     IN_FOLDER(a_slow_file_system_is_waited_for),
     IN_FOLDER(a_slow_removal_is_waited_for),
     IN_FOLDER(one_that_hangs_holds_nobody),
