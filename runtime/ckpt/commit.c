@@ -73,9 +73,13 @@ int commit_check(const struct savedir *dir, const char *token, ddp_error_t *errp
     bool own;
     if (is_own(dir, token, &own, errp) < 0)
         return -1;
-    return own ? 0 : error_set(errp, DDP_E_USAGE, EBUSY, "%s: another job has begun to save there (" WRITER " is "
-                               "not this one's any more): end one of them, or give each a folder",
-                               FOLDER_BRIEF(dir->path));
+    if (own)
+        return 0;
+    if (faccessat(dir->fd, WRITER, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+        return error_set(errp, DDP_E_USAGE, EBUSY, "%s: another job has begun to save there, and left, or somebody has "
+                         "removed " WRITER ": run this one again", FOLDER_BRIEF(dir->path));
+    return error_set(errp, DDP_E_USAGE, EBUSY, "%s: another job has begun to save there (" WRITER " is not this one's "
+                     "any more): end one of them, or give each a folder", FOLDER_BRIEF(dir->path));
 }
 
 /* Where the disk is full, perhaps of what a killed job left, its .writer has room for the token: these few bytes are

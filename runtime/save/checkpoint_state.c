@@ -126,7 +126,7 @@ int checkpoint_state_check(const struct save *save, const struct manifest_state 
     if (m->data.n_samples != data->n_samples)
         return error_set(errp, DDP_E_USAGE, EINVAL,
                          "the checkpoint of step %" PRIu64 " was trained on %" PRIu64 " samples, and there are %" PRIu64
-                         ": start with the same data, or take only its values: --init, and another --ckpt",
+                         ": start with the same data and model, or take only its values: --init, another --ckpt",
                          m->step, m->data.n_samples, data->n_samples);
     if (m->data.seed != data->seed)
         return error_set(errp, DDP_E_USAGE, EINVAL,

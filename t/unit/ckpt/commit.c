@@ -454,7 +454,7 @@ static void test_taken_over(void **state)
 
     make_checkpoint("step-00000050", true); /* the other's: it must not be removed as one beyond step 40 */
     assert_int_equal(commit_text(40, "x", &e), -1);
-    assert_error_has(e, "another job has begun to save there");
+    assert_error_has(e, "another job has begun to save there, and left, or somebody has removed .writer: run");
     assert_false(exists("step-00000040"));
     assert_true(is_checkpoint("step-00000050"));
 }

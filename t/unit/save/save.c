@@ -54,7 +54,8 @@ static void what_does_not_fit_is_refused_by_name(void **state)
         {.n_params = RIG_PARAMS - 1, .error = "has a tensor p3 that is not in this model"},
         {.rule = "sgd", .error = "has a tensor p0.exp_avg that is not in this model"},
         {.n_samples = RIG_SAMPLES + 1,
-         .error = "there are 1001: start with the same data, or take only its values: --init, and another --ckpt"},
+         .error = "there are 1001: start with the same data and model, or take only its values: --init, another "
+                  "--ckpt"},
     };
     for (size_t k = 0; k < sizeof saved / sizeof *saved; k++) {
         folder_make(NULL);
