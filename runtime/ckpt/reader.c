@@ -62,7 +62,7 @@ static int open_file(const char *path, const char *name, uint64_t *ret_bytes, dd
     while ((fd = open(whole, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0 && errno == EINTR)
         ;
     if (fd < 0 && errno == ENOENT)
-        return broken(errp, path, name, "is missing");
+        return error_set(errp, DDP_E_DATA, ENOENT, "%s/%s is missing: " CURE, FOLDER_BRIEF(path), name);
     if (fd < 0)
         return error_errno(errp, "%s/%s", FOLDER_BRIEF(path), name);
     if (fstat(fd, &st) < 0) {

@@ -139,7 +139,7 @@ static int try_all(struct save *save, struct choice *c, ddp_error_t *errp)
             ckpt->has_last = ckpt->dir && !strcmp(ckpt->dir, c->dir);
             pass_over(ckpt, c, i + 1);
         } else if (rc == 0) {
-            ckpt->is_unread |= why.domain == DDP_E_SYSTEM; /* missing on one node alone, perhaps */
+            ckpt->is_unread |= why.domain == DDP_E_SYSTEM || why.code == ENOENT; /* on one node alone, perhaps */
             if (!broken.code)
                 broken = why;
         }

@@ -80,7 +80,6 @@ static void who_is_further_keeps_the_folder(void **state)
 
 /* A file system that does not answer now. */
 static bool is_out;
-static int out_errno = EIO;
 ssize_t __real_pread(int fd, void *to, size_t n, off_t at);
 ssize_t __wrap_pread(int fd, void *to, size_t n, off_t at);
 
@@ -91,7 +90,7 @@ ssize_t __wrap_pread(int fd, void *to, size_t n, off_t at)
     (void)!readlink(link, path, sizeof path - 1);
     if (!is_out || !strstr(path, "step-00000009/optimizer"))
         return __real_pread(fd, to, n, at);
-    errno = out_errno;
+    errno = EIO;
     return -1;
 }
 
@@ -151,17 +150,41 @@ static int unread_rank(struct job *j, int rank)
 static void what_could_not_be_read_is_set_aside(void **state)
 {
     (void)state;
-    const struct rig_plan cases[] = {{0}, {.is_full = true}, {0}};
+    const struct rig_plan cases[] = {{0}, {.is_full = true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         folder_make(NULL);
-        out_errno = i < 2 ? EIO : ENOENT; /* a file that one node does not see */
         assert_true(rig_run(save_two_rank, 2, &cases[i]));
         assert_true(rig_run(unread_rank, 2, &cases[i]));
         assert_true(rig_has("step-00000007") && rig_has("step-00000008") && !rig_has("step-00000009"));
         assert_true(rig_has("suspect-step-00000009/manifest.json"));
         folder_remove(NULL);
     }
-    out_errno = EIO;
+}
+
+static int lacking_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    CHECK(resume_newest(&r.save, test_folder, &e) == 1, "%s", e.text);
+    CHECK(rank != 0 || strstr(r.save.checkpoint.status.warning, "safetensors is missing"), "%s",
+          r.save.checkpoint.status.warning);
+    CHECK(rig_save(&r, RIG_STEP + 1, test_folder), "%s", r.save.checkpoint.status.warning);
+    rig_close(&r);
+    return 0;
+}
+
+/* One node may not see it. */
+static void what_lacks_a_file_is_set_aside(void **state)
+{
+    (void)state;
+    const struct rig_plan plain = {0};
+    char path[200];
+    assert_true(rig_run(save_two_rank, 2, &plain));
+    snprintf(path, sizeof path, "%s/step-00000009/model-00001-of-00001.safetensors", test_folder);
+    assert_int_equal(unlink(path), 0);
+    assert_true(rig_run(lacking_rank, 2, &plain));
+    assert_true(rig_has("step-00000008") && !rig_has("step-00000009") && rig_has("suspect-step-00000009"));
 }
 
 static void what_has_been_replaced_is_not(void **state)
@@ -319,6 +342,7 @@ static const struct CMUnitTest tests[] = {
     IN_FOLDER(where_users_are_mapped_a_checkpoint_gets_its_name_back),
     IN_FOLDER(what_is_refused_stays_as_it_was),
     cmocka_unit_test(what_could_not_be_read_is_set_aside),
+    IN_FOLDER(what_lacks_a_file_is_set_aside),
     IN_FOLDER(what_has_been_replaced_is_not),
     IN_FOLDER(what_cannot_be_set_aside_stays),
     IN_FOLDER(what_was_found_broken_is_none_to_keep),
