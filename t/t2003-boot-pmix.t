@@ -60,12 +60,12 @@ exec "$1"
 SCRIPT
 run env DDP_BOOT=pmix unshare -m bash "$tmp/without.sh" "$probe"
 like "a missing library is one line that names the package" "$rc $(wc -l <<<"$err") $err" \
-    "^1 1 .*libpmix.so.2 .*libpmix2 \\(libpmix.so.2: cannot open shared object file"
+    "^1 1 .*libpmix.so.2 .*libpmix2, or say --ddp=on,mpi=pmi2 \\(libpmix.so.2: cannot open shared object file"
 cat >"$tmp/broken.sh" <<'SCRIPT'
 for library in /usr/lib/*/pmix2/lib/libpmix.so.2; do mount --bind "$0" "$library"; done
 exec "$1"
 SCRIPT
 run env DDP_BOOT=pmix unshare -m bash "$tmp/broken.sh" "$probe"
 like "... one that cannot be loaded says why, too" "$rc $(wc -l <<<"$err") $err" \
-    "^1 1 .*libpmix2 \\(.*libpmix.so.2: (invalid ELF header|file too short)"
+    "^1 1 .*libpmix2, or say --ddp=on,mpi=pmi2 \\(.*libpmix.so.2: (invalid ELF header|file too short)"
 done_testing
