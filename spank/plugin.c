@@ -48,7 +48,7 @@ SPANK_PLUGIN(ddp, 1)
 #define MAPPED_BYTES (128 << 10)       /* an allocation from here on is a mapping of its own */
 #define COLLECT_S 3.0                  /* how long the first node's table waits for the last one's */
 #define STORE_S 5.0                    /* how long slurmd's start waits for the cores to be read */
-#define LAST_WORDS_MS 250              /* that a step which fails has left to be heard */
+#define LAST_WORDS_MS 500              /* that a step which fails has left to be heard */
 #define LINE_BYTES 1024                /* of a line in a log */
 
 static struct {

@@ -128,7 +128,8 @@ rm "$tmp"/out/{dies,go}
 heard=
 for _ in 1 2 3 4; do
     # shellcheck disable=SC2016
-    cluster_run srun --ddp=on,guard -N2 -n2 bash -c '[ $RANK = 1 ] && kill -KILL $$
+    cluster_run srun --ddp=on,guard -N2 -n2 bash -c 'sleep 1 # guards have met by then
+        [ $RANK = 1 ] && kill -KILL $$
         sleep 0.05; echo "rank 0: a peer died" >&2; exit 1'
     heard+=" $(lines | grep -c '^ddp: rank 1 (n2) was killed ') $(grep -c '^rank 0: a peer died' <<<"$err")"
 done

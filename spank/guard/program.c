@@ -60,6 +60,8 @@ void guard_step_halt(struct guard *g)
     if (g->has_ended || guard_is_waking() || !guard_halt_step(&g->halt))
         return;
     guard_suspect(g, DEATH_HALTED, g->halt.signo);
+    if (g->said.kind != DEATH_NONE && (g->f.ends_step || g->said.next)) /* the cause is said */
+        return;
     process_say("ddp: warning: rank %d (%s) has been stopped by signal %d (%s): the others may wait for it",
                 g->seat.rank, g->f.name, g->halt.signo, strsignal(g->halt.signo));
 }
