@@ -284,14 +284,18 @@ static int look_for_folder(void *ctx, const char *path, const char *name, ddp_er
 int savedir_remove(const struct savedir *dir, const char *name, ddp_error_t *errp)
 {
     struct savedir folder;
+    ddp_error_t why = {0};
     int rc = open_folder(&folder, dir, name, errp);
     if (rc != 0)
         return rc < 0 && errno == ENOENT ? 0 : rc;
     if (savedir_is_shared(dir, false, NULL, 0) && !savedir_has_own(dir, name) &&
         savedir_each(&folder, look_at_entry, &folder, errp) < 0)
         rc = 1;
-    if (rc == 0 && savedir_each(&folder, look_for_folder, &folder, errp) < 0)
-        rc = 1;
+    if (rc == 0 && savedir_each(&folder, look_for_folder, &folder, &why) < 0) {
+        rc = why.code == EISDIR ? 1 : -1;
+        if (errp)
+            *errp = why;
+    }
     if (rc == 0)
         rc = remove_files(&folder, errp);
     savedir_close(&folder);
