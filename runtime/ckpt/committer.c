@@ -50,21 +50,39 @@ static void remove_old(const struct commit_job *j, const struct savedir *dir, dd
     *errp = left.code ? left : why;
 }
 
+/* Why a save has failed may be that another job has removed what there was of it. */
+static void give_up(const struct commit_job *j, const struct savedir *dir, ddp_error_t *errp)
+{
+    ddp_error_t lost;
+    commit_abandon(dir, j->token, j->state.step, j->files, NULL); /* else the next job does it */
+    if (j->is_clean && commit_check(dir, j->token, &lost) < 0 && lost.code == EBUSY)
+        *errp = lost;
+}
+
+/* In dir. */
+static int commit_or_give_up(struct committer *c, const struct savedir *dir)
+{
+    uint64_t began = clock_ns();
+    int rc = c->job.is_failed ? 0 : commit_all(&c->job, dir, &c->error);
+    c->took_s = (double)(clock_ns() - began) / 1e9;
+    atomic_store(&c->is_committed, rc == 0);
+    if (rc < 0 || c->job.is_failed)
+        give_up(&c->job, dir, &c->error);
+    else
+        remove_old(&c->job, dir, &c->error);
+    return rc;
+}
+
 static void *run(void *arg)
 {
     struct committer *c = arg;
-    uint64_t began = clock_ns();
     struct savedir dir = {.fd = -1};
-    int rc = savedir_open(&dir, c->job.dir, &c->job.known, &c->error);
+    int rc = savedir_open(&dir, c->job.dir, &c->job.known, c->job.is_failed ? NULL : &c->error);
     dir.n_removed = &c->n_removed;
     if (rc == 0)
-        rc = commit_all(&c->job, &dir, &c->error);
-    c->took_s = (double)(clock_ns() - began) / 1e9;
-    atomic_store(&c->is_committed, rc == 0);
-    if (rc == 0)
-        remove_old(&c->job, &dir, &c->error);
+        rc = commit_or_give_up(c, &dir);
     savedir_close(&dir);
-    atomic_store(&c->state, rc < 0 ? COMMITTER_FAILED : COMMITTER_DONE);
+    atomic_store(&c->state, rc < 0 && !c->job.is_failed ? COMMITTER_FAILED : COMMITTER_DONE);
     return NULL;
 }
 

@@ -1,5 +1,5 @@
 /* committer.h - commits while training goes on: a thread on rank 0 makes the manifest, commits, and removes old
- * checkpoints.
+ * checkpoints; or it removes what is left of a save that has failed.
  *
  *   IDLE -> BUSY -> DONE | FAILED -> IDLE */
 #ifndef DDP_RUNTIME_CKPT_COMMITTER_H
@@ -24,6 +24,8 @@ struct commit_job {
     struct folder_steps *passed; /* what the job's resume found broken there: removed, and taken off; NULL: none */
     bool is_unread;             /* some of that could not be read: it is set aside instead */
     int keep;
+    bool is_failed; /* not every rank has written its part: it is removed (checksum to keep: not used) */
+    bool is_clean;  /* the job has taken dir over (commit_clean) */
 };
 
 struct committer {
@@ -33,7 +35,8 @@ struct committer {
     bool has_thread;
     atomic_bool is_committed; /* what is left to do is to remove old ones: */
     atomic_ulong n_removed;   /* files and folders, over all jobs */
-    ddp_error_t error;     /* FAILED: why; DONE: what could not be removed (code 0: nothing) */
+    ddp_error_t error;     /* FAILED: why; DONE: what could not be removed (code 0: nothing); of a save that has failed,
+                            * DONE: that dir has become another job's, if it has, which may be why */
     double took_s;
 };
 

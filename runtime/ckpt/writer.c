@@ -26,8 +26,10 @@ struct ckpt_writer {
     struct snapshot plan;
     struct writer_source source; /* fetch NULL: none */
     char *memory; /* the writer's own, or NULL */
-    struct writer_target target; /* of the present save */
+    struct writer_target target; /* of the present save, and: */
+    struct writer_folder folder;
     uint64_t *sum; /* [n_tensors] */
+    struct savedir dir; /* the thread's: open while it writes */
     pthread_t thread;
     bool has_thread;
     atomic_bool is_leaving;
@@ -36,7 +38,6 @@ struct ckpt_writer {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     _Atomic enum writer_state state; /* read without the lock too */
-    struct savedir folder; /* open until it is WRITTEN or FAILED */
     bool has_heads;
     struct writer_times times;
     ddp_error_t error;
@@ -88,7 +89,7 @@ static int write_file(ckpt_writer_t *w, int i, size_t *at, ddp_error_t *errp)
         ++*at;
     if (*at == first && !w->has_heads)
         return 0;
-    if (outfile_open(&out, &w->folder, file->name, file->n_bytes, errp) < 0)
+    if (outfile_open(&out, &w->dir, file->name, file->n_bytes, errp) < 0)
         return -1;
     int rc = w->has_heads ? outfile_write(&out, file->head, file->head_bytes, 0, errp) : 0;
     for (size_t r = first; rc == 0 && r < *at; r++)
@@ -107,7 +108,7 @@ static int write_small(const ckpt_writer_t *w, ddp_error_t *errp)
     for (int i = 0; w->has_heads && i < w->files->n_small; i++) {
         const struct files_small *s = &w->files->small[i];
         struct outfile out;
-        if (outfile_open(&out, &w->folder, s->name, s->n_bytes, errp) < 0)
+        if (outfile_open(&out, &w->dir, s->name, s->n_bytes, errp) < 0)
             return -1;
         if (outfile_write(&out, s->text, s->n_bytes, 0, errp) < 0) {
             outfile_drop(&out);
@@ -123,11 +124,14 @@ static int write_all(ckpt_writer_t *w, ddp_error_t *errp)
 {
     uint64_t began = clock_ns();
     size_t at = 0;
-    int rc = 0;
+    int rc = w->folder.enter(w->folder.ctx, &w->dir, errp);
+    if (rc == 0)
+        atomic_fetch_add(&w->progress, 1);
     for (int i = 0; rc == 0 && i < w->files->n_files; i++)
         rc = write_file(w, i, &at, errp);
     if (rc == 0)
         rc = write_small(w, errp);
+    savedir_close(&w->dir);
     w->times.write_s = (double)(clock_ns() - began) / 1e9;
     return rc;
 }
@@ -147,7 +151,6 @@ static void *run(void *arg)
             set_state(w, WRITER_WRITING);
             rc = write_all(w, &w->error);
         }
-        savedir_close(&w->folder);
         set_state(w, rc < 0 ? WRITER_FAILED : WRITER_WRITTEN);
     }
 }
@@ -202,7 +205,7 @@ ckpt_writer_t *writer_create(const struct files *f, const struct writer_piece *p
     thread_cond_init(&w->changed);
     pthread_mutex_init(&w->lock, NULL);
     w->files = f;
-    w->folder.fd = -1;
+    w->dir.fd = -1;
     if (source)
         w->source = *source;
     if (snapshot_plan(&w->plan, f, piece, n, errp) < 0 || allocate(w, has_memory, errp) < 0 ||
@@ -238,7 +241,6 @@ void writer_destroy(ckpt_writer_t *w)
         ;
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
-    savedir_close(&w->folder);
     snapshot_clear(&w->plan);
     free(w->memory);
     free(w->sum);
@@ -246,15 +248,12 @@ void writer_destroy(ckpt_writer_t *w)
     errno = saved;
 }
 
-int writer_start(ckpt_writer_t *w, struct savedir *folder, bool has_heads, const struct writer_target *target,
-                 ddp_error_t *errp)
+int writer_start(ckpt_writer_t *w, const struct writer_folder *folder, bool has_heads,
+                 const struct writer_target *target, ddp_error_t *errp)
 {
-    if (writer_state(w) != WRITER_IDLE) {
-        savedir_close(folder);
+    if (writer_state(w) != WRITER_IDLE)
         return error_set(errp, DDP_E_USAGE, EBUSY, "a checkpoint is being written already");
-    }
     w->folder = *folder;
-    folder->fd = -1;
     w->has_heads = has_heads;
     w->target = target ? *target : (struct writer_target){.memory = w->memory};
     w->times = (struct writer_times){.n_bytes = w->times.n_bytes};
@@ -294,8 +293,7 @@ int writer_wait(ckpt_writer_t *w, uint64_t deadline, ddp_error_t *errp)
     bool is_busy = atomic_load(&w->state) == WRITER_COPYING || atomic_load(&w->state) == WRITER_WRITING;
     pthread_mutex_unlock(&w->lock);
     if (is_busy)
-        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%.150s: this rank's part was not written in time",
-                         w->folder.path);
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "this rank's part was not written in time");
     return 0;
 }
 

@@ -42,6 +42,13 @@ struct writer_source {
     void *ctx;
 };
 
+/* Where a save is written to. */
+struct writer_folder {
+    /* Called by the writer's thread in WRITING, before anything is written: opens the folder; the writer closes it. */
+    int (*enter)(void *ctx, struct savedir *ret, ddp_error_t *errp);
+    void *ctx; /* borrowed until the save is WRITTEN or FAILED */
+};
+
 /* Where a save is copied to. copied, or NULL, is called by the writer's thread as soon as all is there. */
 struct writer_target {
     char *memory; /* [writer_bytes], aligned to SNAPSHOT_ALIGN; not to be changed until the save is WRITTEN or FAILED */
@@ -71,16 +78,16 @@ int writer_end(ckpt_writer_t *w, uint64_t deadline);
 /* Bytes of memory that a save takes. */
 size_t writer_bytes(const struct files *f, const struct writer_piece *piece, size_t n);
 
-/* IDLE -> COPYING. Starts a save in `folder` (commit_folder), which the writer owns from here on, also if this call
- * fails. has_heads: this rank also writes heads and small files. target, which is copied: where to; NULL: to the
- * writer's own memory. */
-int writer_start(ckpt_writer_t *w, struct savedir *folder, bool has_heads, const struct writer_target *target,
-                 ddp_error_t *errp);
+/* IDLE -> COPYING. Starts a save. has_heads: this rank also writes heads and small files. target: where to copy it to;
+ * NULL: to the writer's own memory. folder and target are copied. The file system is left to the thread: this call
+ * waits for nothing. */
+int writer_start(ckpt_writer_t *w, const struct writer_folder *folder, bool has_heads,
+                 const struct writer_target *target, ddp_error_t *errp);
 
 enum writer_state writer_state(const ckpt_writer_t *w); /* cheap */
 
-/* What has been written since the writer was created: bytes, and one for each file that is on disk. It grows as long as
- * the file system does what it is asked. */
+/* What has been written since the writer was created: bytes, and one for each folder that was entered and each file
+ * that is on disk. It grows as long as the file system does what it is asked. */
 uint64_t writer_progress(const ckpt_writer_t *w);
 
 /* Called before the training state changes: returns once the writer is not COPYING. */

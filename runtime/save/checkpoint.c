@@ -28,6 +28,8 @@ static const ddp_error_t *own_failure(const struct checkpoint *c)
 {
     if (c->phase == CHECKPOINT_COMMITTING)
         return committer_state(&c->committer) == COMMITTER_FAILED ? &c->committer.error : NULL;
+    if (c->phase == CHECKPOINT_GIVING_UP && c->committer.error.code)
+        return &c->committer.error; /* rather than what that has led to: a file that has gone, say */
     if (c->start_error.code)
         return &c->start_error;
     if (writer_state(c->writer) == WRITER_FAILED)
@@ -38,12 +40,10 @@ static const ddp_error_t *own_failure(const struct checkpoint *c)
 static void fill(const struct checkpoint *c, double *tail)
 {
     tail[TAIL_WRITTEN] = tail[TAIL_CKPT_FAILED] = tail[TAIL_COMMITTED] = 0;
-    if (c->phase == CHECKPOINT_IDLE)
-        return;
-    bool has_failed = own_failure(c);
-    tail[TAIL_CKPT_FAILED] = has_failed;
+    if (c->phase == CHECKPOINT_SAVING || c->phase == CHECKPOINT_COMMITTING)
+        tail[TAIL_CKPT_FAILED] = own_failure(c) != NULL;
     if (c->phase == CHECKPOINT_SAVING)
-        tail[TAIL_WRITTEN] = !has_failed && writer_state(c->writer) == WRITER_WRITTEN;
+        tail[TAIL_WRITTEN] = !tail[TAIL_CKPT_FAILED] && writer_state(c->writer) == WRITER_WRITTEN;
     else
         tail[TAIL_COMMITTED] = committer_state(&c->committer) == COMMITTER_DONE; /* elsewhere IDLE */
 }
@@ -87,19 +87,21 @@ static bool may_pass(const ddp_error_t *e)
 
 static void begin(struct save *save);
 
-static int give_up(struct save *save, ddp_error_t *errp)
+static void say_left(struct save *save)
+{
+    struct checkpoint *c = &save->checkpoint;
+    if (c->left.code)
+        checkpoint_warn(save, "%s", c->left.text);
+    c->left.code = 0;
+}
+
+/* The committer has removed what there was of it: a rank that has heard of it may end the job. */
+static int end_failed(struct save *save, ddp_error_t *errp)
 {
     struct checkpoint *c = &save->checkpoint;
     const ddp_error_t *own = own_failure(c);
-    ddp_error_t none = {0}, lost, why;
-    struct savedir dir;
-    /* This first: a rank that has heard of it may end the job. */
-    if (save->team->me.rank == 0 && checkpoint_enter(save, &dir, NULL) == 0) {
-        commit_abandon(&dir, c->token, c->state.step, &c->plan.files, NULL); /* the next job would do it */
-        if (c->is_clean && commit_check(&dir, c->token, &lost) < 0 && lost.code == EBUSY)
-            own = &lost; /* rather than what that has led to: a file that has gone, say */
-        savedir_close(&dir);
-    }
+    ddp_error_t none = {0}, why;
+    say_left(save);
     if (checkpoint_agree(save, own ? own : &none, &why, errp) < 0)
         return -1;
     error_prefix(&why, "the checkpoint of step %llu failed", (unsigned long long)c->state.step);
@@ -120,6 +122,24 @@ static struct folder_steps *passed_over(struct checkpoint *c)
     return c->resumed_path && !strcmp(c->path, c->resumed_path) ? &c->passed : NULL;
 }
 
+static void start_committer(struct save *save, bool is_failed)
+{
+    struct checkpoint *c = &save->checkpoint;
+    if (save->team->me.rank == 0)
+        committer_start(&c->committer, &(struct commit_job){.files = &c->plan.files,
+                                                            .checksum = c->sum,
+                                                            .state = c->state,
+                                                            .dir = c->path,
+                                                            .known = c->known,
+                                                            .token = c->token,
+                                                            .seen = &c->seen,
+                                                            .passed = passed_over(c),
+                                                            .is_unread = c->is_unread,
+                                                            .keep = save->config->keep,
+                                                            .is_failed = is_failed,
+                                                            .is_clean = c->is_clean});
+}
+
 static int begin_commit(struct save *save, ddp_error_t *errp)
 {
     struct checkpoint *c = &save->checkpoint;
@@ -132,18 +152,15 @@ static int begin_commit(struct save *save, ddp_error_t *errp)
     c->status.write_s = times.write_s;
     writer_reset(c->writer);
     c->phase = CHECKPOINT_COMMITTING;
-    if (save->team->me.rank == 0)
-        committer_start(&c->committer, &(struct commit_job){.files = &c->plan.files,
-                                                            .checksum = c->sum,
-                                                            .state = c->state,
-                                                            .dir = c->path,
-                                                            .known = c->known,
-                                                            .token = c->token,
-                                                            .seen = &c->seen,
-                                                            .passed = passed_over(c),
-                                                            .is_unread = c->is_unread,
-                                                            .keep = save->config->keep});
+    say_left(save);
+    start_committer(save, false);
     return 0;
+}
+
+static void give_up(struct save *save)
+{
+    save->checkpoint.phase = CHECKPOINT_GIVING_UP;
+    start_committer(save, true);
 }
 
 static void finish(struct save *save)
@@ -170,11 +187,16 @@ static int move_on(struct save *save, const double *tail, ddp_error_t *errp)
     struct checkpoint *c = &save->checkpoint;
     uint64_t began = clock_ns();
     int rc = 0;
-    if (c->phase == CHECKPOINT_SAVING && tail[TAIL_WRITTEN] + tail[TAIL_CKPT_FAILED] == save->team->me.size)
-        rc = tail[TAIL_CKPT_FAILED] > 0 ? give_up(save, errp) : begin_commit(save, errp);
-    else if (c->phase == CHECKPOINT_COMMITTING && tail[TAIL_CKPT_FAILED] > 0)
-        rc = give_up(save, errp);
-    else if (c->phase == CHECKPOINT_COMMITTING && tail[TAIL_COMMITTED] > 0)
+    bool has_failed = tail[TAIL_CKPT_FAILED] > 0, is_over = tail[TAIL_COMMITTED] > 0;
+    if (c->phase == CHECKPOINT_SAVING && tail[TAIL_WRITTEN] + tail[TAIL_CKPT_FAILED] < save->team->me.size)
+        return 0;
+    if (c->phase == CHECKPOINT_SAVING && has_failed)
+        give_up(save);
+    else if (c->phase == CHECKPOINT_SAVING)
+        rc = begin_commit(save, errp);
+    else if ((c->phase == CHECKPOINT_COMMITTING && has_failed) || (c->phase == CHECKPOINT_GIVING_UP && is_over))
+        rc = end_failed(save, errp);
+    else if (c->phase == CHECKPOINT_COMMITTING && is_over)
         finish(save);
     else
         return 0;
@@ -229,7 +251,7 @@ static void wait_a_while(struct save *save)
     uint64_t deadline = deadline_in(save->team->timeout_s / 4);
     if (c->phase == CHECKPOINT_SAVING && !c->start_error.code)
         writer_wait(c->writer, deadline, NULL);
-    if (c->phase == CHECKPOINT_COMMITTING)
+    if (c->phase == CHECKPOINT_COMMITTING || c->phase == CHECKPOINT_GIVING_UP)
         committer_wait(&c->committer, deadline);
 }
 
@@ -323,23 +345,10 @@ bool checkpoint_close(struct save *save)
     return true;
 }
 
-/* This rank's part. */
-static int begin_writing(struct save *save, ddp_error_t *errp)
-{
-    struct checkpoint *c = &save->checkpoint;
-    struct savedir dir, folder;
-    if (checkpoint_clean(save, errp) < 0 || checkpoint_enter(save, &dir, errp) < 0)
-        return -1;
-    int rc = commit_folder(&dir, c->token, c->state.step, &folder, errp);
-    savedir_close(&dir);
-    if (rc < 0)
-        return -1;
-    return writer_start(c->writer, &folder, save->team->me.rank == 0, recall_target(save), errp);
-}
-
 static void begin(struct save *save)
 {
     struct checkpoint *c = &save->checkpoint;
+    const struct writer_folder folder = {checkpoint_enter_saving, save};
     checkpoint_state_fill(save, &c->state);
     c->start_error = c->torn = (ddp_error_t){0};
     c->phase = CHECKPOINT_SAVING;
@@ -349,8 +358,7 @@ static void begin(struct save *save)
     /* Whatever is copied is copied behind the update that the last step asked for. */
     if (save->state->arena.device && readback_after(&c->readback, save->state->arena.program, &c->start_error) < 0)
         return;
-    if (begin_writing(save, &c->start_error) < 0)
-        recall_take_alone(save);
+    writer_start(c->writer, &folder, save->team->me.rank == 0, recall_target(save), &c->start_error);
 }
 
 int checkpoint_folder(struct save *save, const char *dir, ddp_error_t *errp)

@@ -2,15 +2,19 @@
  *
  *   IDLE -> SAVING      every rank copies and writes its part (ckpt/writer.h)
  *        -> COMMITTING  all ranks have written: the checksums are added up, rank 0 commits (ckpt/committer.h)
- *        -> IDLE        committed; or, from either state, given up
+ *        -> IDLE        committed, or failed
+ *   SAVING -> GIVING_UP a rank has failed, and no rank writes any more: rank 0 removes what there is
+ *          -> IDLE
  *
  * A rank changes state only by sums over all ranks: the tail of the gradients' reduction (reducer.h), or, where
  * training waits for a checkpoint, the same numbers summed by a collective of their own. These sums are the same on all
  * ranks, so all ranks are always in the same state, and only the caller's thread ever makes a collective call. A rank
- * that cannot write reports that in the tail; a save is given up only when no rank writes any more. */
+ * that cannot write reports that in the tail. In a save all work on the file system is done by threads: one that hangs
+ * holds no step. */
 #ifndef DDP_RUNTIME_SAVE_CHECKPOINT_H
 #define DDP_RUNTIME_SAVE_CHECKPOINT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "kernels/optim.h"
@@ -27,7 +31,7 @@
 
 struct save;
 
-enum checkpoint_phase { CHECKPOINT_IDLE, CHECKPOINT_SAVING, CHECKPOINT_COMMITTING };
+enum checkpoint_phase { CHECKPOINT_IDLE, CHECKPOINT_SAVING, CHECKPOINT_COMMITTING, CHECKPOINT_GIVING_UP };
 
 enum { CHECKPOINT_VALUES, CHECKPOINT_MOMENTS, CHECKPOINT_ARENAS = CHECKPOINT_MOMENTS + OPTIM_MOMENTS };
 
@@ -66,12 +70,13 @@ struct checkpoint {
     struct ddp_checkpoint_status status;
     struct ddp_checkpoint_status before; /* that, when the save in flight, or else the last one, began */
     uint64_t warned_ns;           /* when the step of the last warning began; 0: before the first step */
-    ddp_error_t start_error;      /* why this rank could not start writing its part */
+    ddp_error_t start_error;      /* why this rank could not start to copy its part */
     ddp_error_t torn;             /* why its part is not to be kept, whether or not it is written */
     double trained_s;             /* time spent in steps, earlier runs included */
     bool has_last;                /* dir has a checkpoint of status.last_step, */
     int last_micro;               /* and in it so many micro-steps of the next step, from which this job can go on */
-    bool is_clean;                /* rank 0: this job has taken dir over and removed what killed jobs left */
+    atomic_bool is_clean;         /* rank 0: this job has taken dir over and removed what killed jobs left, */
+    ddp_error_t left;             /* but for this (code 0: nothing, or it has been said) */
     bool has_state;               /* checkpoint_state_begin was called */
     bool is_postponed;            /* a checkpoint was due when none could be begun */
     bool is_asked;                /* ddp_checkpoint was called when none could be begun, and not since */
@@ -156,8 +161,9 @@ int checkpoint_open(struct save *save, const char *dir, ddp_error_t *errp);
  * others can write to it and the option ckpt-private is set. */
 int checkpoint_enter(const struct save *save, struct savedir *ret, ddp_error_t *errp);
 
-/* Called when a save begins: once, rank 0 takes dir over and removes what killed jobs left (commit_clean). */
-int checkpoint_clean(struct save *save, ddp_error_t *errp);
+/* Enters the folder of the save that has begun, in the writer's thread (writer.h; ctx: the struct save). Before the
+ * first one, rank 0 takes dir over and removes what killed jobs left (commit_clean). */
+int checkpoint_enter_saving(void *ctx, struct savedir *ret, ddp_error_t *errp);
 
 /* Gives the folder up (commit_leave), if this job had taken it over. */
 void checkpoint_leave(struct save *save);

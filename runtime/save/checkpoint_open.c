@@ -285,23 +285,32 @@ void checkpoint_leave(struct save *save)
     c->is_clean = false;
 }
 
-int checkpoint_clean(struct save *save, ddp_error_t *errp)
+static int clean(struct checkpoint *c, struct savedir *dir, ddp_error_t *errp)
 {
-    struct checkpoint *c = &save->checkpoint;
+    uint64_t newest = folder_newest(&c->seen), known = newest > c->state.step ? newest : c->state.step;
     ddp_error_t left = {0};
+    dir->n_removed = &c->committer.n_removed;
+    if (commit_clean(dir, c->token, known, &left) < 0) {
+        *errp = left;
+        return -1;
+    }
+    c->left = left;
+    c->is_clean = true;
+    return 0;
+}
+
+int checkpoint_enter_saving(void *ctx, struct savedir *ret, ddp_error_t *errp)
+{
+    struct save *save = ctx;
+    struct checkpoint *c = &save->checkpoint;
     struct savedir dir;
-    if (save->team->me.rank != 0 || c->is_clean)
-        return 0;
     if (checkpoint_enter(save, &dir, errp) < 0)
         return -1;
-    uint64_t newest = folder_newest(&c->seen), known = newest > c->state.step ? newest : c->state.step;
-    c->is_clean = commit_clean(&dir, c->token, known, &left) == 0;
+    int rc = save->team->me.rank == 0 && !c->is_clean ? clean(c, &dir, errp) : 0;
+    if (rc == 0)
+        rc = commit_folder(&dir, c->token, c->state.step, ret, errp);
     savedir_close(&dir);
-    if (!c->is_clean && errp)
-        *errp = left;
-    if (c->is_clean && left.code)
-        checkpoint_warn(save, "%s", left.text);
-    return c->is_clean ? 0 : -1;
+    return rc;
 }
 
 int checkpoint_attach(struct save *save, const char *name, const char *text, ddp_error_t *errp)

@@ -30,7 +30,9 @@ t_unit_save_readback_t_CPPFLAGS = $(AM_CPPFLAGS) -DDDP_CUDA_EMULATED=1
 t_unit_save_readback_t_LDADD = libsave.la librckpt.la $(DEVICE_TEST_LIBS)
 UNIT_TESTS += t/unit/save/save.t
 t_unit_save_save_t_SOURCES = t/unit/save/save.c
-t_unit_save_save_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fsync,--wrap=unlinkat
+UNIT_TESTS += t/unit/save/slow.t
+t_unit_save_slow_t_SOURCES = t/unit/save/slow.c
+t_unit_save_slow_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fsync,--wrap=unlinkat,--wrap=mkdirat
 UNIT_TESTS += t/unit/save/aside.t
 t_unit_save_aside_t_SOURCES = t/unit/save/aside.c
 t_unit_save_aside_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pread,--wrap=mkdirat,--wrap=openat,--wrap=geteuid

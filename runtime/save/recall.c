@@ -277,13 +277,6 @@ void recall_after_step(struct save *save, const double *tail, bool is_skipped)
     r->is_mirrorless = tail[TAIL_MIRRORLESS] > 0;
 }
 
-void recall_take_alone(struct save *save)
-{
-    const struct writer_target *target = recall_target(save);
-    if (target)
-        copier_start(save->recall.copier, target);
-}
-
 void recall_distrust(struct save *save, uint64_t agreed)
 {
     struct recall *r = &save->recall;

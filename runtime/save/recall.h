@@ -92,9 +92,6 @@ void recall_take(struct save *save);
 /* Where the checkpoint that begins is copied to; NULL: to the writer's own memory. */
 const struct writer_target *recall_target(struct save *save);
 
-/* The same where this rank cannot begin the checkpoint: the others have a snapshot of this step. */
-void recall_take_alone(struct save *save);
-
 /* Parameters are agreed up to this step only (verify.h): what is newer is forgotten. */
 void recall_distrust(struct save *save, uint64_t agreed);
 

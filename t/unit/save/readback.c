@@ -60,16 +60,21 @@ static void close_state(struct state *s)
     device_stream_destroy(s->stream);
 }
 
+static int enter(void *ctx, struct savedir *ret, ddp_error_t *errp)
+{
+    (void)ctx;
+    return savedir_open(ret, root, NULL, errp);
+}
+
 /* The update of a step is asked of the stream, and then a save; where it cannot be asked for: -1. */
 static int begin(struct state *s, int step, ddp_error_t *errp)
 {
-    struct savedir dir;
     for (int i = 0; i < N; i++)
         s->host[i] = (float)(i + step);
     if (device_copy(s->stream, s->at, s->host, N * sizeof(float), DEVICE_TO, errp) < 0 ||
-        readback_after(&s->back, s->stream, errp) < 0 || savedir_open(&dir, root, NULL, errp) < 0)
+        readback_after(&s->back, s->stream, errp) < 0)
         return -1;
-    return writer_start(s->writer, &dir, true, NULL, errp);
+    return writer_start(s->writer, &(struct writer_folder){.enter = enter}, true, NULL, errp);
 }
 
 static const char *path(void)
