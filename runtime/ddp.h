@@ -5,8 +5,8 @@
  * whole program.
  *
  * Rules that hold throughout:
- * - One thread drives a handle. A child that the process forks has no part in it: its calls fail, and ddp_finalize and
- *   ddp_abort do nothing there.
+ * - One thread drives a handle. A child that the process forks has no part in it: its calls, but those that only look,
+ *   fail; ddp_finalize and ddp_abort do nothing there.
  * - libddp owns parameters, gradients and optimizer state. ddp_param_add only declares; tensors exist from ddp_commit
  *   on, in an arena that never moves; pointers hold until ddp_finalize.
  * - A function that returns int gives 0, or -1 with *errp filled (errp may be NULL). After a failed collective the

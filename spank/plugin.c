@@ -6,7 +6,7 @@
  *   slurmd (root)                    slurm_spank_init: has a child process read the cores for the tasks (cache.h)
  *   slurmstepd (root)                slurm_spank_init, the option's callback: these copy at most 4 KiB, parse nothing
  *   slurmstepd (euid user)           user_init: looks at two variables, maps the board
- *   slurmstepd (root)                task_exit: looks at one variable, waits a moment for the step's last words
+ *   slurmstepd (root)                task_exit: looks for two variables, waits a moment for the step's last words
  *   the task (the user)              task_init: everything
  * Failing in slurmstepd before the task exists drains the node or goes unnoticed, so only srun, sbatch, salloc and the
  * task ever say no. Callbacks may come twice. What slurmstepd learned before the fork is in `plugin` after it. */
@@ -29,6 +29,7 @@ SPANK_PLUGIN(ddp, 1)
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
@@ -40,6 +41,7 @@ SPANK_PLUGIN(ddp, 1)
 #include "spank/keys/site.h"
 #include "spank/keys/stop_key.h"
 #include "spank/layout.h"
+#include "spank/net/port.h"
 #include "spank/prepare.h"
 #include "spank/task.h"
 #include "topology/cache.h"
@@ -301,6 +303,14 @@ int slurm_spank_init(spank_t sp, int ac, char **av)
     return 0;
 }
 
+/* With the code that the user wants of Slurm's errors. Of an "optional" plugin Slurm ignores -1, and the job would wait
+ * in the queue to fail. */
+static _Noreturn void end_locally(void)
+{
+    const char *code = getenv("SLURM_EXIT_ERROR");
+    exit(code && atoi(code) ? atoi(code) : EXIT_FAILURE);
+}
+
 /* A step that only SLURM_DDP turns on has had no callback. */
 int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 {
@@ -309,7 +319,7 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
     if (rc == 0 && spank_context() == S_CTX_LOCAL)
         rc = prepare_step();
     if (rc < 0)
-        exit(EXIT_FAILURE); /* of an "optional" plugin Slurm ignores -1, and the job would wait in the queue to fail */
+        end_locally();
     return 0;
 }
 
@@ -390,16 +400,24 @@ int slurm_spank_user_init(spank_t sp, int ac, char **av)
     return 0;
 }
 
+/* Of a step of ours, which srun has not ended yet: it does that by SIGTERM. */
+static bool has_failed(spank_t sp)
+{
+    int status = 0;
+    return is_real_step(sp) && lookup_job(PORT_DRAW_VARIABLE, job_environment(sp)) &&
+           spank_get_item(sp, S_TASK_EXIT_STATUS, &status) == ESPANK_SUCCESS && status != 0 &&
+           !(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
 /* In slurmstepd, before srun hears of a task's end. By --kill-on-bad-exit srun ends the step at the first task that
  * failed, and then reads no more of what the others have written: who died, which they say within a moment. */
 int slurm_spank_task_exit(spank_t sp, int ac, char **av)
 {
     (void)ac, (void)av;
     uint32_t n_tasks = 0;
-    int status = 0;
-    if (!plugin.has_failed && is_real_step(sp) && (plugin.has_option || lookup_job("SLURM_DDP", job_environment(sp))) &&
-        spank_get_item(sp, S_JOB_TOTAL_TASK_COUNT, &n_tasks) == ESPANK_SUCCESS && n_tasks > 1 &&
-        spank_get_item(sp, S_TASK_EXIT_STATUS, &status) == ESPANK_SUCCESS && status != 0) {
+    if (!plugin.has_failed && has_failed(sp) &&
+        spank_get_item(sp, S_JOB_TOTAL_TASK_COUNT, &n_tasks) == ESPANK_SUCCESS &&
+        (n_tasks > 1 || lookup_job("SLURM_HET_SIZE", job_environment(sp)))) {
         plugin.has_failed = true;
         poll(NULL, 0, LAST_WORDS_MS);
     }

@@ -240,11 +240,6 @@ struct port_range prepare_range(const struct keys *o)
 int prepare_guards(const struct keys *o, bool is_kept, ddp_error_t *errp)
 {
     char token[GUARDS_TOKEN_LEN + 1], port[16];
-    const long long first = o->key[KEY_PORT_MIN].i, last = o->key[KEY_PORT_MAX].i;
-    if (last - first + 1 < PORT_LEAST_OF_GUARDS)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "guards (guard, stop, restarts) need %d ports, and port_min "
-                         "to port_max has %lld: leave these out, or ask your site for more", PORT_LEAST_OF_GUARDS,
-                         last - first + 1);
     if (io_random_hex(token, GUARDS_TOKEN_LEN / 2, errp) < 0)
         return error_prefix(errp, "no token for this step's guards");
     setenv(GUARDS_VARIABLE, token, 1);

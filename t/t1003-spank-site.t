@@ -62,9 +62,14 @@ bad_site "trailing garbage" '{}\n}' "$site:2: not JSON"
 bad_site "disabled" '{ "enabled": false }' "$site has \"enabled\": false: say --ddp=off"
 
 write_site '{ "port_min": 21000, "port_max": 21020 }'
-cluster_run srun --ddp=on,restarts=1 -n1 true
-ok "guards in a range that has no room for them: fails" test "$rc" -ne 0 -a "$rc" -ne 124
-like "... and says so" "$err" 'guards \(guard, stop, restarts\) need 32 ports, and port_min to port_max has 21: '
+for option in restarts=1\ -N1 guard=on\ -N2; do
+    # shellcheck disable=SC2086
+    cluster_run srun --ddp=on,$option -n2 true
+    is "guards in a range that has no room for them, $option: start" "$rc" 0 || diag "$err"
+done
+cluster_run srun --ddp=on,restarts=1 -N2 -n2 true
+ok "... of several nodes, with restarts: fails" test "$rc" -ne 0 -a "$rc" -ne 124
+like "... and says so" "$err" 'stop and restarts need 32 ports between nodes, .* has 21: leave them out'
 cluster_run srun --ddp=on -n1 printenv MASTER_PORT
 like "... a step without them starts" "$out" '^210[0-2][0-9]$'
 

@@ -58,6 +58,12 @@ if [ "$(id -u)" = 0 ]; then
     like "... and says why" "$out" 'warning .*cannot write into the folder .*/locked: Permission denied'
     as_nobody "$tmp/locked" resume=none open=on --ddp-ckpt-required=on
     is "... required: stops" "$rc $(grep -c ^step <<<"$out")" "1 0"
+    mkdir -m 711 "$tmp/home" && mkdir "$tmp/home/nobody" && chown 65534 "$tmp/home/nobody"
+    pushd "$tmp/home/nobody" >"$tmp/log" && chmod 700 ..
+    as_nobody ck resume=none wait=on --ddp-ckpt-every=6
+    popd >"$tmp/log"
+    is "in a folder that has one above it without permission: saves" "$rc $(ls "$tmp/home/nobody/ck" | xargs)" \
+        "0 step-00000006 step-00000012" || diag "$out$err"
     as_nobody "$tmp/locked"
     is "no permission, seen at the start: an error" "$rc" 1
     like "... that says why" "$err" 'cannot write into the folder .*/locked: Permission denied'
@@ -98,16 +104,18 @@ is "no memory for its path: stops" "$rc $(grep -c ^step <<<"$out")" "1 0"
 like "... not as another training's" "$err" 'rank 0: rank 0: no memory for a path'
 
 # --- the last one, before a stop, is tried again ---
-last() { # HOW: rank 1 cannot write it
-    LD_PRELOAD=$top_builddir/t/lib/.libs/fault.so FAULT_DIR=$tmp/last-$1 FAULT_RANK=1 FAULT_FROM=.saving- FAULT_AT=3 \
-        FAULT_DO=$1 FAULT_TIMES=${2-1} ranks 1,1 "$tmp/last-$1" stop=5
+last() { # HOW [TIMES]: rank 1 cannot write it
+    LD_PRELOAD=$top_builddir/t/lib/.libs/fault.so FAULT_DIR=$tmp/last-$1-${2-1} FAULT_RANK=1 FAULT_FROM=.saving- \
+        FAULT_AT=3 FAULT_DO=$1 FAULT_TIMES=${2-1} ranks 1,1 "$tmp/last-$1-${2-1}" stop=5
 }
 last EIO
-is "a hiccup of the file system: stops with a checkpoint" "$rc $(grep status <<<"$out") $(ls "$tmp/last-EIO")" \
+is "a hiccup of the file system: stops with a checkpoint" "$rc $(grep status <<<"$out") $(ls "$tmp/last-EIO-1")" \
     "75 status 1 0 5 step-00000005" || diag "$out$err"
-like "... says so" "$out" 'warning the checkpoint of step 5 failed: rank 1: .*: Input/output error; it is tried again'
+like "... says so" "$out" 'warning the checkpoint of step 5 failed, and is tried again: rank 1: [^;]*output error'
+last EIO 0
+like "one that stays: says so in the end" "$out" '; the checkpoint of step 5 failed: rank 1: [^;]*output error'
 last ENOSPC 0
-is "a full disk: tried once" "$(grep status <<<"$out") $(grep -c 'tried again' <<<"$out") $(ls "$tmp/last-ENOSPC")" \
+is "a full disk: tried once" "$(grep status <<<"$out") $(grep -c 'tried again' <<<"$out") $(ls "$tmp/last-ENOSPC-0")" \
     "status 0 1 -1 0 " || diag "$out$err"
 
 # --- what does not fit ---
@@ -138,7 +146,7 @@ run "$top_builddir/ddp" run -n 2 --layout 1,1 sh -c 'mkdir -p "$1/$RANK" && cd "
 is "a folder that nodes do not share: refused" "$rc" 1
 like "... and said" "$err" 'rank 1: .*/1/ckpt on node 1 is not the folder that rank 0'
 for code in EACCES:Permission EIO:Input/output ENOENT:late; do
-    export LD_PRELOAD=$top_builddir/t/lib/.libs/fault.so FAULT_DIR=$tmp/unread-$code FAULT_RANK=1
+    export LD_PRELOAD=$top_builddir/t/lib/.libs/fault.so FAULT_DIR=$tmp/unread-$code FAULT_RANK=1 FAULT_FS=0x6969
     FAULT_CALL="open unread" FAULT_AT=1 FAULT_DO=${code%:*} ranks 1,1 "$FAULT_DIR" resume=none open=on \
         wait=on --ddp-ckpt-every=6
     unset LD_PRELOAD

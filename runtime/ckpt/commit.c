@@ -148,12 +148,15 @@ static int remove_unfinished(const struct commit *c, ddp_error_t *errp)
     savedir_close(&old);
     if (savedir_remove(c->dir, aside, errp) != 0 || savedir_rename(c->dir, c->done, aside, errp) < 0)
         return -1;
-    if (!folder_has_manifest(c->dir->fd, aside))
-        return savedir_remove(c->dir, aside, errp) == 0 ? 0 : -1;
-    if (savedir_rename(c->dir, aside, c->done, errp) == 0)
-        error_set(errp, DDP_E_USAGE, EBUSY, "%s/%s has become another job's checkpoint: end one of them, or give "
-                  "each a folder", FOLDER_BRIEF(c->dir->path), c->done);
-    return -1;
+    bool is_checkpoint = folder_has_manifest(c->dir->fd, aside);
+    int rc = is_checkpoint ? 1 : savedir_remove(c->dir, aside, errp);
+    if (rc <= 0 || savedir_rename(c->dir, aside, c->done, errp) < 0)
+        return rc == 0 ? 0 : -1;
+    if (is_checkpoint)
+        return error_set(errp, DDP_E_USAGE, EBUSY, "%s/%s has become another job's checkpoint: end one of them, or "
+                         "give each a folder", FOLDER_BRIEF(c->dir->path), c->done);
+    return error_set(errp, DDP_E_USAGE, EEXIST, "%s/%s, which is no checkpoint, has in it what no checkpoint has: it "
+                     "stays until you move it away", FOLDER_BRIEF(c->dir->path), c->done);
 }
 
 /* RENAMED -> nothing, unless dir is another job's by now: what has that name may be that job's checkpoint. */
@@ -180,7 +183,10 @@ static int write_manifest(struct commit *c, ddp_error_t *errp)
     if (write_file(&c->folder, UNFINISHED, c->manifest, c->n, errp) < 0 || commit_check(c->dir, c->token, errp) < 0 ||
         savedir_rename(&c->folder, UNFINISHED, MANIFEST_NAME, errp) < 0)
         return -1;
-    return savedir_sync(&c->folder, errp);
+    if (savedir_sync(&c->folder, errp) == 0)
+        return 0;
+    savedir_remove_file(&c->folder, MANIFEST_NAME, NULL); /* else what has failed would be there, and nobody's */
+    return -1;
 }
 
 /* Where names cannot be exchanged: the old one, whole, is aside while the new one takes its name. */
@@ -309,8 +315,11 @@ static int retain_in(struct removal *r, uint64_t newest, const struct folder_ste
         if (but && folder_has_step(but, s.step[i]))
             continue;
         folder_name(s.step[i], name);
-        if (s.step[i] != newest && !folder_has_step(seen, s.step[i]))
+        bool is_others = s.step[i] != newest && !folder_has_step(seen, s.step[i]);
+        if (is_others && savedir_has_own(r->dir, name))
             leave(r, name);
+        else if (is_others) /* nor a checkpoint */
+            continue;
         else if (s.step[i] <= newest && n_kept < keep)
             n_kept += savedir_has_own(r->dir, name); /* what another has put there counts for none */
         else

@@ -77,7 +77,7 @@ static void *run(void *arg)
 {
     struct committer *c = arg;
     struct savedir dir = {.fd = -1};
-    int rc = savedir_open(&dir, c->job.dir, &c->job.known, c->job.is_failed ? NULL : &c->error);
+    int rc = c->job.enter(c->job.ctx, &dir, c->job.is_failed ? NULL : &c->error);
     dir.n_removed = &c->n_removed;
     if (rc == 0)
         rc = commit_or_give_up(c, &dir);

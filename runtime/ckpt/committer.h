@@ -18,14 +18,15 @@ struct commit_job {
     const struct files *files;
     const uint64_t *checksum; /* [n_tensors] */
     struct manifest_state state;
-    const char *dir, *token;
-    struct savedir_known known; /* of dir */
+    int (*enter)(const void *ctx, struct savedir *ret, ddp_error_t *errp); /* opens the folder of checkpoints */
+    const void *ctx;
+    const char *token;
     const struct folder_steps *seen; /* the checkpoints there, broken ones too, that the job has found or made */
     struct folder_steps *passed; /* what the job's resume found broken there: removed, and taken off; NULL: none */
     bool is_unread;             /* some of that could not be read: it is set aside instead */
     int keep;
-    bool is_failed; /* not every rank has written its part: it is removed (checksum to keep: not used) */
-    bool is_clean;  /* the job has taken dir over (commit_clean) */
+    bool is_failed; /* not every rank has written its part: it is removed (checksum, seen to keep: not used) */
+    bool is_clean;  /* the job has taken the folder over (commit_clean) */
 };
 
 struct committer {
@@ -36,7 +37,7 @@ struct committer {
     atomic_bool is_committed; /* what is left to do is to remove old ones: */
     atomic_ulong n_removed;   /* files and folders, over all jobs */
     ddp_error_t error;     /* FAILED: why; DONE: what could not be removed (code 0: nothing); of a save that has failed,
-                            * DONE: that dir has become another job's, if it has, which may be why */
+                            * DONE: that the folder is another job's by now, if it is, which may be why */
     double took_s;
 };
 

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -130,6 +132,22 @@ const char *folder_lacks(int fd)
     bool none_left = saved == ENOSPC && fstatvfs(fd, &fs) == 0 && fs.f_files > 0 && fs.f_favail == 0;
     errno = saved;
     return none_left ? ", for which there is no inode (df -i)" : "";
+}
+
+bool folder_is_local(const char *path)
+{
+    static const unsigned long types[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,     BTRFS_SUPER_MAGIC,
+                                          TMPFS_MAGIC,      OVERLAYFS_SUPER_MAGIC};
+    char above[FOLDER_PATH_MAX];
+    struct statfs fs;
+    snprintf(above, sizeof above, "%s", path);
+    for (char *end; statfs(above, &fs) < 0; *end = 0)
+        if (errno != ENOENT || !(end = strrchr(above, '/')) || end == above)
+            return false;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if ((unsigned long)fs.f_type == types[i])
+            return true;
+    return false;
 }
 
 bool folder_has_manifest(int at_fd, const char *path)

@@ -50,6 +50,9 @@ void folder_sort_steps(struct folder_steps *s);
  * no inode left, which `df` does not show; else "". Preserves errno. */
 const char *folder_lacks(int fd);
 
+/* True if `path`, or what there is above it, lies on a disk or in the memory of this node: no other node changes it. */
+bool folder_is_local(const char *path);
+
 /* True if the folder `path`, below at_fd or AT_FDCWD, has a manifest, or if that cannot be found out. */
 bool folder_has_manifest(int at_fd, const char *path);
 

@@ -27,7 +27,7 @@ struct slots {
 /* What a sealed slot says of its bytes. */
 struct slots_seal {
     uint64_t generation; /* of the program that wrote them */
-    uint64_t folder;     /* the checksum of the path, from "/" on, of the folder that its checkpoints go to */
+    uint64_t folder;     /* a checksum of the path, from "/" on, of the folder that its checkpoints go to, on rank 0 */
     uint64_t sum;        /* of the bytes; the caller knows how it is made */
     struct manifest_state state;
 };

@@ -104,13 +104,15 @@ static int end_failed(struct save *save, ddp_error_t *errp)
     say_left(save);
     if (checkpoint_agree(save, own ? own : &none, &why, errp) < 0)
         return -1;
-    error_prefix(&why, "the checkpoint of step %llu failed", (unsigned long long)c->state.step);
+    bool is_again = c->n_tries > 0 && may_pass(&why);
+    error_prefix(&why, "the checkpoint of step %llu failed%s", (unsigned long long)c->state.step,
+                 is_again ? ", and is tried again" : "");
     become_idle(c);
     scheduler_save_over(save, false);
-    if (c->n_tries == 0 || !may_pass(&why))
+    if (!is_again)
         return count_failed(save, &why, errp);
     c->n_tries--;
-    checkpoint_warn(save, "%s; it is tried again", why.text);
+    checkpoint_warn(save, "%s", why.text);
     poll(NULL, 0, AGAIN_MS); /* nothing else is left to do */
     begin(save);
     return 0;
@@ -129,8 +131,8 @@ static void start_committer(struct save *save, bool is_failed)
         committer_start(&c->committer, &(struct commit_job){.files = &c->plan.files,
                                                             .checksum = c->sum,
                                                             .state = c->state,
-                                                            .dir = c->path,
-                                                            .known = c->known,
+                                                            .enter = checkpoint_enter,
+                                                            .ctx = save,
                                                             .token = c->token,
                                                             .seen = &c->seen,
                                                             .passed = passed_over(c),
@@ -408,6 +410,19 @@ static int point(struct save *save, const char *text, ddp_error_t *errp)
     return -1;
 }
 
+/* checkpoint_open; before a stop, as often as the save itself. */
+static int open_for_save(struct save *save, const char *dir, ddp_error_t *errp)
+{
+    int rc = checkpoint_open(save, dir, errp);
+    for (int i = 1; save->checkpoint.is_stopping && i < TRIES_OF_LAST; i++) {
+        if (rc != CHECKPOINT_UNWRITABLE || !may_pass(errp))
+            break;
+        poll(NULL, 0, AGAIN_MS); /* nothing else is left to do */
+        rc = checkpoint_open(save, dir, errp);
+    }
+    return rc;
+}
+
 int checkpoint_take(struct save *save, const char *dir, const char *text, ddp_error_t *errp)
 {
     struct checkpoint *c = &save->checkpoint;
@@ -422,7 +437,7 @@ int checkpoint_take(struct save *save, const char *dir, const char *text, ddp_er
         return 0;
     }
     c->is_asked = false;
-    int rc = checkpoint_open(save, dir, &why);
+    int rc = open_for_save(save, dir, &why);
     if (rc == CHECKPOINT_UNWRITABLE) {
         scheduler_save_begun(save); /* the next one is due when it is, not after the next step */
         scheduler_save_over(save, false);

@@ -61,6 +61,7 @@ struct checkpoint {
     char token[2 * COMMIT_TOKEN_BYTES + 1];
     char *path;                   /* dir, from "/" on: the program may go elsewhere */
     char *resumed_path;           /* the folder that ddp_resume was given; or NULL */
+    uint64_t path_sum, resumed_sum; /* of these paths on rank 0: other nodes may have them elsewhere */
     char **left_path;             /* [n_left] what path was before, once each */
     int n_left;
     struct folder_steps passed;   /* what it found broken there, newer than what it resumed from; on rank 0 without what
@@ -146,8 +147,8 @@ int checkpoint_plan_cut(struct save *save, ddp_error_t *errp);
  * long. */
 int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *errp);
 
-/* dir, tidied, from "/" on as the process stands now; as it is where that cannot be told, or is too long. malloc, the
- * caller frees; NULL: no memory. */
+/* dir, tidied, from "/" on as the process stands now; as it is where that cannot be told, is too long, or does not lead
+ * there. malloc, the caller frees; NULL: no memory. */
 char *checkpoint_path(const char *dir);
 
 /* Opens dir for saves: checks that it is the same folder on all ranks, and takes the memory for snapshots. Collective.
@@ -158,8 +159,8 @@ enum { CHECKPOINT_UNWRITABLE = 1, CHECKPOINT_SHARED };
 int checkpoint_open(struct save *save, const char *dir, ddp_error_t *errp);
 
 /* Opens the folder of checkpoint_open again, into *ret. -1: error, also if another folder now has its name, or if
- * others can write to it and the option ckpt-private is set. */
-int checkpoint_enter(const struct save *save, struct savedir *ret, ddp_error_t *errp);
+ * others can write to it and the option ckpt-private is set. ctx: the struct save. */
+int checkpoint_enter(const void *ctx, struct savedir *ret, ddp_error_t *errp);
 
 /* Enters the folder of the save that has begun, in the writer's thread (writer.h; ctx: the struct save). Before the
  * first one, rank 0 takes dir over and removes what killed jobs left (commit_clean). */
@@ -174,6 +175,9 @@ void checkpoint_leave(struct save *save);
  * its text names that rank if there are several ranks. Code 0: no rank has an error. -1: the collective failed, *errp
  * says why. Collective. */
 int checkpoint_agree(struct save *save, const ddp_error_t *own, ddp_error_t *ret, ddp_error_t *errp);
+
+/* *ret becomes the same on all ranks: a checksum of rank 0's path. Collective. */
+int checkpoint_path_sum(struct save *save, const char *path, uint64_t *ret, ddp_error_t *errp);
 
 /* sum[n_tensors], the checksums of this rank's blocks, become those of all ranks' blocks, modulo 2^64. Collective. */
 int checkpoint_add_sums(struct save *save, uint64_t *sum, ddp_error_t *errp);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/base/plain.h"
+#include "runtime/ckpt/checksum.h"
 #include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/reader.h"
 #include "runtime/save/save.h"
@@ -29,6 +30,12 @@ int checkpoint_agree(struct save *save, const ddp_error_t *own, ddp_error_t *ret
     if (n > 1)
         error_prefix(ret, "rank %d", first);
     return 0;
+}
+
+int checkpoint_path_sum(struct save *save, const char *path, uint64_t *ret, ddp_error_t *errp)
+{
+    *ret = checksum_bytes(path, strlen(path));
+    return comm_bcast(save->team->comm, ret, sizeof *ret, 0, errp) < 0 ? team_break(save->team) : 0;
 }
 
 void checkpoint_warn(struct save *save, const char *fmt, ...)

@@ -43,10 +43,19 @@ int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *err
     return 0;
 }
 
+/* It is too long for what is in it, or a folder above it is not for this user. */
+static bool leads_here(const char *path)
+{
+    struct stat there, here;
+    return strlen(path) < FOLDER_PATH_MAX / 2 && stat(path, &there) == 0 && stat(".", &here) == 0 &&
+           there.st_dev == here.st_dev && there.st_ino == here.st_ino;
+}
+
 char *checkpoint_path(const char *dir)
 {
     char *at = *dir == '/' ? NULL : getcwd(NULL, 0), *path = NULL, all[2 * FOLDER_PATH_MAX], tidy[FOLDER_PATH_MAX];
-    if (at && snprintf(all, sizeof all, "%s/%s", at, dir) < (int)sizeof all && checkpoint_tidy(all, tidy, NULL) == 0)
+    if (at && leads_here(at) && snprintf(all, sizeof all, "%s/%s", at, dir) < (int)sizeof all &&
+        checkpoint_tidy(all, tidy, NULL) == 0)
         path = strdup(tidy);
     free(at);
     return path ? path : strdup(dir);
@@ -133,17 +142,20 @@ static bool sees_probe(const struct save *save, const char *path, struct savedir
     return is_there;
 }
 
-/* The other ranks. A client of NFS may go on for acdirmin, 30 s, to say that what was not there is not. */
+/* The other ranks. A client of NFS may go on for acdirmin, 30 s, to say that what was not there is not; a disk of this
+ * node says at once that the folder is another. */
 static enum finding look_too(const struct save *save, const char *path, struct savedir_known *ret, ddp_error_t *why)
 {
     uint64_t until = deadline_in(fmin(LOOK_S, save->team->timeout_s / 4));
     bool is_there = sees_probe(save, path, ret, why);
-    while (!is_there && why->code == ENOENT && deadline_left_ns(until) > 0) {
+    while (!is_there && why->code == ENOENT && !folder_is_local(path) && deadline_left_ns(until) > 0) {
         poll(NULL, 0, LOOK_MS); /* nothing tells */
         is_there = sees_probe(save, path, ret, why);
     }
-    if (is_there)
+    if (is_there) {
+        *why = (ddp_error_t){0};
         return FINE;
+    }
     if (why->code != ENOENT)
         return UNWRITABLE;
     error_set(why, DDP_E_USAGE, ENOENT, "%s on node %d is not the folder that rank 0 (node 0) has: checkpoints "
@@ -228,14 +240,20 @@ static int change(struct checkpoint *c, const char *dir, char *path)
 
 static int open_as(struct save *save, const char *dir, char *path, struct place *found, ddp_error_t *errp)
 {
+    uint64_t sum;
     int rc = find_folder(save, dir, path, found, errp);
     remove_probe(save, path);
+    if (rc == 0)
+        rc = checkpoint_path_sum(save, path, &sum, errp);
     if (rc == 0)
         rc = checkpoint_take_memory(save, errp);
     if (rc != 0)
         return rc;
     checkpoint_leave(save);
-    return change(&save->checkpoint, dir, path) < 0 ? team_no_memory(save->team, "a path", errp) : 0;
+    if (change(&save->checkpoint, dir, path) < 0)
+        return team_no_memory(save->team, "a path", errp);
+    save->checkpoint.path_sum = sum;
+    return 0;
 }
 
 int checkpoint_open(struct save *save, const char *name, ddp_error_t *errp)
@@ -263,10 +281,23 @@ int checkpoint_open(struct save *save, const char *name, ddp_error_t *errp)
     return 0;
 }
 
-int checkpoint_enter(const struct save *save, struct savedir *ret, ddp_error_t *errp)
+/* By its name, where a folder above it has got another one meanwhile. */
+static int open_again(const struct checkpoint *c, struct savedir *ret, ddp_error_t *errp)
 {
+    ddp_error_t why;
+    if (savedir_open(ret, c->path, &c->known, &why) == 0 ||
+        (*c->dir != '/' && savedir_open(ret, c->dir, &c->known, NULL) == 0))
+        return 0;
+    if (errp)
+        *errp = why;
+    return -1;
+}
+
+int checkpoint_enter(const void *ctx, struct savedir *ret, ddp_error_t *errp)
+{
+    const struct save *save = ctx;
     char text[256];
-    if (savedir_open(ret, save->checkpoint.path, &save->checkpoint.known, errp) < 0)
+    if (open_again(&save->checkpoint, ret, errp) < 0)
         return -1;
     if (!save->config->ckpt_private || !savedir_is_shared(ret, true, text, sizeof text))
         return 0;

@@ -35,7 +35,7 @@ t_unit_save_slow_t_SOURCES = t/unit/save/slow.c
 t_unit_save_slow_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fsync,--wrap=unlinkat,--wrap=mkdirat
 UNIT_TESTS += t/unit/save/aside.t
 t_unit_save_aside_t_SOURCES = t/unit/save/aside.c
-t_unit_save_aside_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pread,--wrap=mkdirat,--wrap=openat,--wrap=geteuid
+t_unit_save_aside_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pread,--wrap=mkdirat,--wrap=openat,--wrap=geteuid,--wrap=statfs
 UNIT_TESTS += t/unit/save/end.t
 t_unit_save_end_t_SOURCES = t/unit/save/end.c
 UNIT_TESTS += t/unit/save/recall.t

@@ -158,18 +158,11 @@ static void seal(void *ctx, const uint64_t *sum)
         mirror_send(f->mirror, f->slot);
 }
 
-/* Of which folder's checkpoints a snapshot is; NULL: of none. One that cannot be written has been resumed from. */
-static const char *folder_of(const struct checkpoint *c)
-{
-    return c->path ? c->path : c->resumed_path;
-}
-
-/* The next slot, empty, for the present step. */
+/* The next slot, empty, for the present step. A folder that cannot be written has been resumed from. */
 static struct writer_target begin(struct save *save)
 {
     struct recall *r = &save->recall;
     const struct checkpoint *c = &save->checkpoint;
-    const char *dir = folder_of(c);
     uint64_t step = save->state->optimizer.n_steps;
     for (int i = 0; i < SLOTS_N && !r->has_begun; i++)
         slots_clear(&r->slots, i);
@@ -179,7 +172,7 @@ static struct writer_target begin(struct save *save)
     r->flight = (struct recall_flight){.slots = &r->slots, .mirror = r->mirror, .slot = slot,
                                        .n_tensors = c->plan.files.n_tensors,
                                        .seal = {.generation = (uint64_t)r->handover.generation,
-                                                .folder = checksum_bytes(dir, strlen(dir)),
+                                                .folder = c->path ? c->path_sum : c->resumed_sum,
                                                 .state = c->state}};
     checkpoint_state_fill(save, &r->flight.seal.state);
     strcpy(r->flight.seal.state.reason, "periodic"); /* whoever needs it has failed since */
@@ -207,7 +200,7 @@ void recall_take(struct save *save)
     const struct checkpoint *c = &save->checkpoint;
     bool is_due = r->is_due;
     r->is_due = false;
-    if (!r->is_open || !is_due || !folder_of(c) ||
+    if (!r->is_open || !is_due || (!c->path && !c->resumed_path) ||
         (r->newest >= 0 && r->step[r->newest] == save->state->optimizer.n_steps))
         return;
     if (c->phase != CHECKPOINT_SAVING)

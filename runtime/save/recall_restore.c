@@ -115,8 +115,7 @@ static int check(const struct save *save, int slot, const struct slots_seal *sea
 static void look(const struct save *save, struct holding *ret)
 {
     const struct recall *r = &save->recall;
-    const char *path = save->checkpoint.resumed_path;
-    uint64_t folder = checksum_bytes(path, strlen(path));
+    uint64_t folder = save->checkpoint.resumed_sum;
     struct slots_seal s;
     ddp_error_t e;
     memset(ret, 0, sizeof *ret);

@@ -163,6 +163,8 @@ static int open_folder(struct save *save, struct choice *c, ddp_error_t *errp)
     ckpt->resumed_path = checkpoint_path(c->dir);
     if (!ckpt->resumed_path)
         return team_no_memory(save->team, "a path", errp);
+    if (checkpoint_path_sum(save, ckpt->resumed_path, &ckpt->resumed_sum, errp) < 0)
+        return -1;
     ckpt->passed.n = 0;
     ckpt->is_unread = false;
     int rc = checkpoint_open(save, c->dir, &why);

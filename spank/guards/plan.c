@@ -72,9 +72,9 @@ static int find_node(const struct guards_facts *f, int node, char *ret_name, int
     return name_node(f->list, f->first, node, ret_name, NULL);
 }
 
-static int wrong(ddp_error_t *errp, const char *format, int n, int n_nodes)
+static int wrong(ddp_error_t *errp, const char *format, int a, int b)
 {
-    return error_set(errp, DDP_E_USAGE, EINVAL, format, n, n_nodes);
+    return error_set(errp, DDP_E_USAGE, EINVAL, format, a, b);
 }
 
 /* A node can take another's place where each has the same number of tasks, with ranks in a row. */
@@ -149,6 +149,10 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
     ret->ends_step = !is_kept || is_elastic;
     ret->heed_s = is_kept || is_elastic ? 0 : GUARDS_HEED_S;
     ret->ports = read_ports(s, o, lookup, arg);
+    int n_ports = ret->ports.range.max - ret->ports.range.min + 1;
+    if (ret->n_nodes > 1 && n_ports < PORT_LEAST_OF_GUARDS && (ret->restarts > 0 || keys_have_stop(o)))
+        return wrong(errp, "stop and restarts need %d ports between nodes, and port_min to port_max has %d: leave them "
+                     "out, or ask your site for more", PORT_LEAST_OF_GUARDS, n_ports);
     ret->find = find_node;
     ret->list = list;
     snprintf(ret->first, sizeof ret->first, "%s", s->master);

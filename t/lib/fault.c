@@ -11,6 +11,7 @@
  * FAULT_DO     kill: this process; job: its parent (`ddp run`, with which all ranks die) and this process;
  *              hang: the call never returns; ENOSPC, EIO, EACCES, ENOENT: the call fails so and is not made [kill]
  * FAULT_TIMES  so many calls from there on fail; 0: all [1]
+ * FAULT_FS     the type that statfs gives for any path, 0x6969: NFS [the file system's own]
  * FAULT_LOG    file that gets a line "RANK N NAME PATH" for each call that is counted, before it is made */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -198,6 +200,15 @@ OPEN(open, (const char *path, int flags, ...), AT_FDCWD)
 OPEN(open64, (const char *path, int flags, ...), AT_FDCWD)
 OPEN(openat, (int dirfd, const char *path, int flags, ...), dirfd)
 OPEN(openat64, (int dirfd, const char *path, int flags, ...), dirfd)
+
+int statfs(const char *path, struct statfs *buf)
+{
+    const char *type = setting("FAULT_FS", NULL);
+    int rc = (int)syscall(SYS_statfs, path, buf);
+    if (rc == 0 && type)
+        buf->f_type = strtol(type, NULL, 0);
+    return rc;
+}
 
 ssize_t write(int fd, const void *buf, size_t n)
 {

@@ -197,6 +197,8 @@ static int retain(uint64_t newest, int keep, ddp_error_t *e)
     IN_FOLDER(e, commit_retain(&at, TOKEN, newest, &seen, keep, NULL, e));
 }
 
+static bool is_uncommitted; /* the last save, by what commit has returned */
+
 /* step-00000030 is written, committed, and the oldest one goes. */
 static int save(ddp_error_t *e)
 {
@@ -216,7 +218,8 @@ static int save(ddp_error_t *e)
     savedir_close(&folder);
     if (rc < 0)
         return -1;
-    return commit_text(30, text, e) < 0 ? -1 : retain(30, 2, e);
+    is_uncommitted = commit_text(30, text, e) < 0;
+    return is_uncommitted ? -1 : retain(30, 2, e);
 }
 
 static bool has(const char *folder, const char *name)
@@ -326,6 +329,7 @@ static bool save_failing(int n, int *n_failed)
         ++*n_failed;
         assert_error_has(e, dir);
         assert_error_has(e, strerror(fails_with));
+        assert_false(is_new && is_uncommitted && !has_same); /* nobody would remove it */
         assert_int_equal(abandon(&e), 0);
         assert_int_equal(check_promises(), is_new);
     }
@@ -555,6 +559,13 @@ static void test_litter_that_stays(void **state)
     make_folder("step-00000005/folder");
     assert_int_equal(clean(TOKEN, &e), 0);
     assert_error_has(e, "step-00000005");
+    assert_int_equal(retain(20, 2, &e), 0);
+    assert_int_equal(e.code, 0); /* it is no checkpoint */
+    make_folder("step-00000030");
+    make_folder("step-00000030/folder");
+    assert_int_equal(save(&e), -1);
+    assert_error_has(e, "step-00000030, which is no checkpoint, has in it what no checkpoint has");
+    assert_true(exists("step-00000030/folder"));
     assert_false(exists("step-00000025") || exists(".saving-fedcba9876543210-step-00000030"));
 }
 

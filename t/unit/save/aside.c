@@ -5,7 +5,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "runtime/save/resume.h"
@@ -109,12 +111,55 @@ int __wrap_mkdirat(int at, const char *path, mode_t mode)
     return -1;
 }
 
+/* One that says for a while that the folder is not there, or that it is not for this user, on a node alone. */
+static int n_late;
+static bool is_locked;
+int __real_statfs(const char *path, struct statfs *ret);
+int __wrap_statfs(const char *path, struct statfs *ret);
+
+int __wrap_statfs(const char *path, struct statfs *ret)
+{
+    int rc = __real_statfs(path, ret);
+    ret->f_type = NFS_SUPER_MAGIC;
+    return rc;
+}
+
 int __wrap_openat(int at, const char *path, int flags, mode_t mode)
 {
+    if ((n_late || is_locked) && !strcmp(path, strrchr(test_folder, '/') + 1)) {
+        errno = n_late ? ENOENT : EACCES;
+        n_late -= n_late > 0;
+        return -1;
+    }
     if (!is_full || !(flags & O_CREAT))
         return __real_openat(at, path, flags, mode);
     errno = EDQUOT;
     return -1;
+}
+
+static int late_folder_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    rig_fill(&r);
+    const char *warning = r.save.checkpoint.status.warning;
+    bool has_locked = j->size == 3;
+    n_late = rank == 1 ? 2 : 0;
+    is_locked = rank == 2;
+    CHECK(checkpoint_folder(&r.save, test_folder, &e) == 0, "%s", e.text); /* a warning */
+    CHECK(rank != 0 || (has_locked ? strstr(warning, "rank 2: cannot open the folder ") != NULL : !*warning), "%s",
+          warning);
+    rig_close(&r);
+    return 0;
+}
+
+static void a_folder_seen_late_is_no_error(void **state)
+{
+    (void)state;
+    const struct rig_plan plain = {0};
+    assert_true(rig_run(late_folder_rank, 2, &plain));
+    assert_true(rig_run(late_folder_rank, 3, &plain));
 }
 
 static int save_two_rank(struct job *j, int rank)
@@ -340,6 +385,7 @@ static const struct CMUnitTest tests[] = {
     IN_FOLDER(who_has_lost_the_folder_says_so_at_once),
     IN_FOLDER(who_is_further_keeps_the_folder),
     IN_FOLDER(where_users_are_mapped_a_checkpoint_gets_its_name_back),
+    IN_FOLDER(a_folder_seen_late_is_no_error),
     IN_FOLDER(what_is_refused_stays_as_it_was),
     cmocka_unit_test(what_could_not_be_read_is_set_aside),
     IN_FOLDER(what_lacks_a_file_is_set_aside),

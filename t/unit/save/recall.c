@@ -23,11 +23,12 @@ static void snap(struct rig *r)
         sched_yield();
 }
 
-static const char *stands; /* where a rank does, and then its folder is "ckpt" there; NULL: anywhere */
+static const char *stands[2]; /* where a node's ranks do, and then their folder is "ckpt" there; NULL: anywhere */
 
-static const char *go_there(void)
+static const char *go_there(const struct rig *r)
 {
-    return stands && chdir(stands) == 0 ? "ckpt" : test_folder;
+    const char *at = stands[r->team.me.node];
+    return at && chdir(at) == 0 ? "ckpt" : test_folder;
 }
 
 /* A snapshot of step 7; of step 8 rank 1 has not the whole, or, on two nodes, there is none. */
@@ -38,7 +39,7 @@ static int snap_rank(struct job *j, int rank)
     ddp_error_t e = {0};
     CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
     rig_fill(&r);
-    CHECK(checkpoint_folder(&r.save, go_there(), &e) == 0, "%s", e.text);
+    CHECK(checkpoint_folder(&r.save, go_there(&r), &e) == 0, "%s", e.text);
     CHECK(r.save.recall.is_open, "%s", r.save.checkpoint.status.warning);
     for (int before = p->on_two_nodes ? 3 : 0; before >= 0; before--) { /* step 7 ends in either slot */
         r.state.optimizer.n_steps = RIG_STEP - (unsigned)before;
@@ -92,7 +93,7 @@ static int recall_rank(struct job *j, int rank)
     struct rig r;
     ddp_error_t e = {0};
     CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
-    int rc = resume_newest(&r.save, go_there(), &e);
+    int rc = resume_newest(&r.save, go_there(&r), &e);
     const struct ddp_checkpoint_status *s = &r.save.checkpoint.status;
     CHECK(rc == p->rc, "%d: %s", rc, e.text);
     CHECK(rc == 0 || rig_is_filled(&r, &at), "not what was there");
@@ -189,13 +190,35 @@ static void what_is_of_another_folder_is_not_taken(void **state)
     const struct rig_plan none = {.has_guards = true, .generation = 1};
     snprintf(other, sizeof other, "%s/other", test_folder);
     assert_int_equal(mkdir(other, 0755), 0);
-    stands = test_folder;
+    stands[0] = test_folder;
     assert_true(run_guarded(snap_rank, 2, &first));
-    stands = other;
+    stands[0] = other;
     assert_true(run_guarded(recall_rank, 2, &none));
-    stands = test_folder;
+    stands[0] = test_folder;
     assert_true(run_guarded(recall_rank, 2, &same));
-    stands = NULL;
+    stands[0] = NULL;
+}
+
+/* Nodes that have the folder by other paths. */
+static void a_node_may_have_the_folder_elsewhere(void **state)
+{
+    (void)state;
+    char at[2][200], link[220];
+    const struct rig_plan first = {.has_guards = true, .on_two_nodes = true};
+    const struct rig_plan next = {.has_guards = true, .on_two_nodes = true, .generation = 1, .rc = 1, .saved_on = 4,
+                                  .warning = "2 ranks had no snapshot of step 7 and took the copy that"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(at[i], sizeof at[i], "%s/%d", test_folder, i);
+        snprintf(link, sizeof link, "%s/ckpt", at[i]);
+        assert_int_equal(mkdir(at[i], 0755), 0);
+        assert_int_equal(i ? symlink("../0/ckpt", link) : mkdir(link, 0755), 0);
+        stands[i] = at[i];
+    }
+    assert_true(run_guarded(snap_rank, 4, &first));
+    lose(2);
+    lose(3);
+    assert_true(run_guarded(recall_rank, 4, &next));
+    stands[0] = stands[1] = NULL;
 }
 
 static void a_first_generation_takes_nothing_from_memory(void **state)
@@ -420,6 +443,7 @@ static const struct CMUnitTest tests[] = {
     WITH_GUARDS(what_a_node_has_lost_is_on_the_other),
     WITH_GUARDS(every_so_many_steps_is_so_many_and_zero_is_never),
     WITH_GUARDS(what_is_of_another_folder_is_not_taken),
+    WITH_GUARDS(a_node_may_have_the_folder_elsewhere),
     WITH_GUARDS(memory_of_other_training_is_not_taken),
     WITH_GUARDS(memory_of_another_program_is_refused_with_a_warning),
     WITH_GUARDS(memory_of_another_program_on_one_rank_is_no_ranks),

@@ -160,6 +160,34 @@ static void a_folder_stays_where_it_was(void **state)
     assert_true(!rig_has("step-00000007") && rig_has("step-00000008") && rig_has("step-00000009"));
 }
 
+/* Or somebody renames what is above it. */
+static int renamed_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    const char *warning = r.save.checkpoint.status.warning;
+    rig_fill(&r);
+    CHECK(chdir(test_folder) == 0 && chdir("before") == 0, "%s", test_folder);
+    CHECK(rig_save(&r, RIG_STEP, "ckpt"), "%s", warning);
+    CHECK(rank != 0 || rename("../before", "../behind") == 0, "%s", test_folder);
+    CHECK(comm_barrier(r.team.comm, &e) == 0, "%s", e.text);
+    CHECK(rig_save(&r, RIG_STEP + 1, "ckpt"), "%s", warning);
+    rig_close(&r);
+    return 0;
+}
+
+static void a_folder_above_may_be_renamed(void **state)
+{
+    (void)state;
+    const struct rig_plan plain = {0};
+    char path[200];
+    snprintf(path, sizeof path, "%s/before", test_folder);
+    assert_int_equal(mkdir(path, 0755), 0);
+    assert_true(rig_run(renamed_rank, 2, &plain));
+    assert_true(rig_has("behind/ckpt/step-00000008") && !rig_has("before") && !rig_has("behind/ckpt/.writer"));
+}
+
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, folder_make, folder_remove)
 
 static const struct CMUnitTest tests[] = {
@@ -169,6 +197,7 @@ static const struct CMUnitTest tests[] = {
     IN_FOLDER(a_rank_that_cannot_write_fails_the_save_and_no_more),
     IN_FOLDER(what_is_given_up_leaves_nothing_where_others_can_write),
     IN_FOLDER(a_folder_stays_where_it_was),
+    IN_FOLDER(a_folder_above_may_be_renamed),
 };
 
 UNIT_MAIN(tests)
