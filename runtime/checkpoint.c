@@ -3,6 +3,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/distrust.h"
+#include "runtime/foreign.h"
 #include "runtime/handle.h"
 #include "runtime/save/load.h"
 #include "runtime/save/resume.h"
@@ -61,6 +62,8 @@ EXPORT int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp)
     ddp_error_t own = {0}; /* as above */
     errp = errp ? errp : &own;
     if (expect_between_steps(d, 1u << PHASE_IDLE | 1u << PHASE_STATE, "ddp_checkpoint_wait", errp) < 0)
+        return -1;
+    if (foreign_end_interval(d, errp) < 0)
         return -1;
     enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);
     int rc = distrust_all(d, errp) == 0 ? checkpoint_wait(&d->save, errp) : -1;

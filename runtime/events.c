@@ -167,6 +167,11 @@ static void put_pace(ddp_t *d, bool has_steps)
     put_each(d, "send_bps", rate_of);
 }
 
+static bool is_asked_for(const struct events *v)
+{
+    return v->file.is_open || v->textfile.file.is_open;
+}
+
 static void interval(ddp_t *d)
 {
     struct events *v = &d->events;
@@ -206,6 +211,14 @@ static void slow(ddp_t *d)
     end(d);
 }
 
+void events_interval(ddp_t *d)
+{
+    if (!is_asked_for(&d->events))
+        return;
+    interval(d);
+    slow(d);
+}
+
 void events_stop(ddp_t *d, const struct ddp_step *s)
 {
     struct recorder *r = &d->events.file;
@@ -218,11 +231,6 @@ void events_stop(ddp_t *d, const struct ddp_step *s)
     end(d);
 }
 
-static bool is_asked_for(const struct events *v)
-{
-    return v->file.is_open || v->textfile.file.is_open;
-}
-
 void events_step(ddp_t *d, const struct ddp_step *s, double items, bool is_interval)
 {
     struct events *v = &d->events;
@@ -233,10 +241,8 @@ void events_step(ddp_t *d, const struct ddp_step *s, double items, bool is_inter
     v->n_skipped += s->skipped && items > 0; /* else no rank had a gradient */
     v->loss_sum += s->skipped ? 0 : s->loss;
     v->items += items;
-    if (is_interval) {
-        interval(d);
-        slow(d);
-    }
+    if (is_interval)
+        events_interval(d);
     events_stop(d, s);
     events_saved(d);
 }

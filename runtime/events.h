@@ -31,6 +31,7 @@ void events_resumed(ddp_t *d, double took_s);
 
 /* A step and its items, of all ranks; is_interval: the ranks have gathered (pace.h). */
 void events_step(ddp_t *d, const struct ddp_step *s, double items, bool is_interval);
+void events_interval(ddp_t *d); /* the ranks have gathered what they took, behind a step */
 
 void events_stop(ddp_t *d, const struct ddp_step *s); /* where it says stop; events_step does it, too */
 void events_saved(ddp_t *d); /* between steps: checkpoints that were committed, and a requeue */

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/foreign.h"
 #include "runtime/handle.h"
 #include "runtime/save/resume.h"
 #include "runtime/sized.h"
@@ -89,6 +90,17 @@ static int sum_tail(ddp_t *d, double *tail, bool is_interval, ddp_error_t *errp)
     return rc < 0 ? team_break(&d->team) : 0;
 }
 
+int foreign_end_interval(ddp_t *d, ddp_error_t *errp)
+{
+    double none[N_TAIL] = {0};
+    if (d->phase != PHASE_STATE || d->pace.n_steps == 0)
+        return 0;
+    if (sum_tail(d, none, true, errp) < 0)
+        return -1;
+    events_interval(d);
+    return 0;
+}
+
 EXPORT int ddp_state_step_sized(ddp_t *d, struct ddp_state_step *ret, size_t size, ddp_error_t *errp)
 {
     double tail[N_TAIL] = {0};
@@ -114,6 +126,10 @@ EXPORT int ddp_state_step_sized(ddp_t *d, struct ddp_state_step *ret, size_t siz
         return -1;
     parts_go(&d->parts, DDP_PART_OTHER);
     events_step(d, &s, 0, is_interval);
+    bool is_last = s.stop && !d->pace.had_last; /* a program may go on after a stop */
+    d->pace.had_last = d->pace.had_last || s.stop;
+    if (is_last && foreign_end_interval(d, errp) < 0)
+        return -1;
     d->state.micro.began_ns = clock_ns();
     struct ddp_state_step all = {.step = s.step,
                                  .end_s = tail[TAIL_END_S],

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/foreign.h"
 #include "runtime/handle.h"
 #include "runtime/record/goodput.h"
 #include "runtime/sched/comment.h"
@@ -58,6 +59,8 @@ EXPORT int ddp_goodput(ddp_t *d, const char **ret_line, ddp_error_t *errp)
 {
     char is_over = 1;
     if (handle_expect(d, 1u << PHASE_COMMITTED | 1u << PHASE_IDLE | 1u << PHASE_STATE, "ddp_goodput", errp) < 0)
+        return -1;
+    if (foreign_end_interval(d, errp) < 0)
         return -1;
     goodput_close(d);
     if (comm_bcast(d->team.comm, &is_over, sizeof is_over, 0, errp) < 0) /* nobody leaves before rank 0 is through */

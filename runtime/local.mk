@@ -12,7 +12,7 @@ libddp_la_SOURCES = \
 	%D%/device_choose.c \
 	%D%/distrust.c %D%/distrust.h \
 	%D%/events.c %D%/events.h \
-	%D%/foreign.c \
+	%D%/foreign.c %D%/foreign.h \
 	%D%/goodput.c \
 	%D%/handle.c %D%/handle.h \
 	%D%/init.c \

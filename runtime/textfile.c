@@ -140,11 +140,11 @@ void textfile_interval(ddp_t *d, const struct textfile_interval *i)
     v->step_s = now->n_steps ? now->wall_s / (double)now->n_steps : NAN;
     v->efficiency = now->efficiency;
     v->barrier_s = isfinite(now->barrier_s) ? now->barrier_s : v->barrier_s;
-    v->memory_bytes = most_memory(&d->pace, d->team.me.size);
+    v->memory_bytes = fmax(v->memory_bytes, most_memory(&d->pace, d->team.me.size));
     for (int k = 0; k < DDP_PARTS; k++)
         add(&v->part_s[k], now->part_s[k]);
     take_slow(t, &d->pace, &d->team);
-    add(&v->items, i->is_ours ? i->items : NAN);
+    v->items = i->is_ours ? v->items + i->items : NAN;
     v->loss = i->is_ours ? i->loss : NAN;
     v->lr = i->is_ours ? i->last->lr : NAN;
     v->grad_norm = i->is_ours ? i->last->grad_norm : NAN;

@@ -64,6 +64,15 @@ for i in {1..8}; do # which rank hears of it first is chance
 done >"$tmp/why"
 is "one that nobody catches: rank 0 has said why before the first rank ends" "$(grep -c ^the "$tmp/why")" 8 ||
     cat "$tmp/why"
+for life in 1 1 2; do
+    run "${probe[@]}" metrics "$tmp/metrics.$life" "$tmp/log"
+done
+is "a log goes on with its checkpoint; without one it is put aside" "$rc:$(paste -sd ' ' "$tmp/log.1"):$(<"$tmp/log")" \
+    '0:{"step": 0} {"step": 1}:{"step": 0}'
+like "... and said" "$err" '/log has lines, and there is no checkpoint to go on from: they are in .*/log.1 now'
+echo >"$tmp/log"
+run "${probe[@]}" metrics "$tmp/metrics.2" "$tmp/log"
+like "... one that is shorter than it was is said, too" "$err" '/log has lost 11 bytes since the checkpoint was saved'
 ranks 2 "${probe[@]}" progress "$top_builddir/ddp"
 like "ddp ps shows the steps" "$rc:$out" '^0:run-.* step 3, all-reduce [0-9]+ ' || diag "$err"
 ranks 2 env DDP_RECORD="$tmp/record" "${probe[@]}" record "$tmp/recorded"
@@ -102,6 +111,8 @@ ok "... and no comment" test ! -e "$tmp/comment"
 ranks 2 env DDP_RECORD="$tmp/parts" "${probe[@]}" parts "$tmp/parts.ckpt"
 is "part(), batches(): where the time of steps goes" "$rc:$out$err" "0:ok"
 run "$top_builddir/ddp" report "$tmp/parts"
+like "... of all ranks, to the end" "$(grep -c '"compute_s": \[[0-9.]*, [0-9.]*\]' "$tmp/parts")" '^[2-9]$'
+unlike "... and of none alone" "$(<"$tmp/parts")" '"compute_s": \[[0-9.]*, null'
 like "... as ddp report says it" "$out" "  forward +[1-9][0-9.]* ms.*  optimizer +[1-9][0-9.]* ms "
 unlike "... which knows of no hidden communication" "$out" "hidden"
 run "${probe[@]}" wrong "$tmp/wrong"

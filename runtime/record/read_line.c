@@ -125,7 +125,7 @@ static int read_start(struct record *r, const json_t *line, ddp_error_t *errp)
 
 /* ---- interval ---- */
 
-/* x[0..n_ranks) of member `name`; *ret NULL where it is not told. The caller frees. */
+/* x[0..n_ranks) of member `name`, NAN for a rank that is not known; *ret NULL where none is told. The caller frees. */
 static int read_per_rank(const json_t *line, const char *name, int n_ranks, double **ret, ddp_error_t *errp)
 {
     const json_t *list = json_object_get(line, name);
@@ -135,8 +135,8 @@ static int read_per_rank(const json_t *line, const char *name, int n_ranks, doub
     double *x = json_array_size(list) == (size_t)n_ranks ? calloc((size_t)n_ranks, sizeof *x) : NULL;
     for (int r = 0; x && r < n_ranks; r++) {
         const json_t *v = json_array_get(list, (size_t)r);
-        x[r] = json_number_value(v);
-        if (!(json_is_number(v) || json_is_null(v)) || !(x[r] >= 0) || x[r] > 1e18) {
+        x[r] = json_is_null(v) ? NAN : json_number_value(v);
+        if (!json_is_null(v) && !(json_is_number(v) && x[r] >= 0 && x[r] <= 1e18)) {
             free(x);
             x = NULL;
         }
@@ -172,6 +172,18 @@ static double select_nth(double *x, int n, int k)
     return x[k];
 }
 
+/* Of ranks that are all known, and of which one has something. */
+static bool can_be_compared(const double *x, int n)
+{
+    double most = 0;
+    bool are_known = x;
+    for (int r = 0; are_known && r < n; r++) {
+        are_known = isfinite(x[r]);
+        most = fmax(most, x[r]);
+    }
+    return are_known && most > 0;
+}
+
 static void find_slowest(struct record_interval *v, double *compute_s, int n)
 {
     for (int r = 0; compute_s && r < n; r++)
@@ -190,6 +202,11 @@ static int read_ranks(struct record *r, const json_t *line, struct record_interv
     double *x[3] = {NULL, NULL, NULL};
     for (int i = 0; rc == 0 && i < 3; i++)
         rc = read_per_rank(line, name[i], n, &x[i], errp);
+    for (int i = 0; i < 2; i++)
+        if (!can_be_compared(x[i], n)) {
+            free(x[i]);
+            x[i] = NULL;
+        }
     if (rc == 0 && record_ranks_add(&r->ranks, n, x[0], x[1], x[2], step, v->n_steps) < 0)
         rc = error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %d ranks", n);
     for (int i = 0; rc == 0 && x[2] && i < n; i++)

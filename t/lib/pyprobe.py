@@ -16,6 +16,8 @@ deadline            prints seconds until it, after a step
 state FOLDER        a Checkpoint of plain values and objects, read back by the next run
 full FOLDER         a save that fails on one rank, where one of the same step is there
 fails FOLDER        a save that fails on rank 1, which nobody catches
+metrics FOLDER FILE
+                    a line of a log, and a step
 progress DDP        what `DDP ps` shows of rank 0 after three steps
 record FOLDER       events of the program's own, in the run's record
 goodput FOLDER      steps, and then what goodput() says
@@ -30,6 +32,7 @@ used N FOLDER:STEP...
                     one process: what gptprobe.py wrote in the lives of a training, each up to the step from which the
                     next went on: each of N samples once an epoch?
 """
+import atexit
 import contextlib
 import hashlib
 import itertools
@@ -263,6 +266,7 @@ def requeue():
         os.kill(os.getpid(), signal.SIGUSR1)
     while not slurm_ddp.stop_requested():
         pass
+    refused("a Checkpoint behind it", lambda: slurm_ddp.Checkpoint("never"), "comes before stop_requested()")
     note = slurm_ddp.requeue()
     assert bool(note) == (slurm_ddp.world().rank == 0)
     if note:
@@ -390,9 +394,12 @@ def torch_things(is_new):
                      scalar=torch.tensor(3. * is_new))
     with_views = views(is_new)
     optimizer.add_param_group({"params": with_views.parameters()})
+    learned = {"sigma": torch.nn.Parameter(torch.full((3,), 4. * is_new)), "more": [torch.full((2,), 5. * is_new)]}
+    optimizer.add_param_group({"params": [learned["sigma"], learned["more"][0]]})
     versioned = of_version()
     return model, {"masters": with_masters(versioned), "versioned": versioned, "listed": of_own_form(versioned),
                    "optimizer": optimizer, **schedulers, "views": with_views, "tensors": all_types,
+                   "learned": learned,
                    "rng": {"0": {"python": torch.full((3,), 4. * is_new)}}, "head": torch.nn.Linear(2, 3)}
 
 
@@ -484,10 +491,15 @@ def torch(folder):
         refused("a state_dict", lambda: slurm_ddp.Checkpoint(folder, it=given.state_dict()), "it is a state_dict")
     scalars = {"best": numpy.float32("-inf"), "last": numpy.float16(.5), "n": numpy.int8(3)} if is_new else {}
     rest["wrapper"] = wrapper_of(rest["optimizer"])
+    sigma, more = rest["learned"]["sigma"], rest["learned"]["more"][0]
     # what a program makes of its own next does not lie where the checkpoint's copies do
     elsewhere = torch.device("meta") if hasattr(torch, "set_default_device") else contextlib.nullcontext()
     with elsewhere:
         ckpt = slurm_ddp.Checkpoint(folder, every=0, model=model, scalars=scalars, **rest)
+    assert rest["learned"]["sigma"] is sigma and rest["learned"]["more"][0] is more, "not those of the optimizer"
+    assert sigma[0] == 4 and more[0] == 5 and sigma.requires_grad and not more.requires_grad, f"{sigma} {more}"
+    refused("another shape", lambda: ckpt._put_back({"a": sigma}, {"a": torch.zeros(2)}, "it"), "it.a is trained, and ")
+    refused("a masked array", lambda: slurm_ddp.tree.Encoder().encode(numpy.ma.zeros(2), "far"), "far is a masked ")
     assert rest["tensors"]["turned"].stride() == (1, 3), "another order in memory"
     assert is_new or scalars == {"best": -math.inf, "last": .5, "n": 3}, scalars
     refused("what JSON lacks", lambda: slurm_ddp.tree.Encoder().encode(numpy.longdouble(1), "far"), "far is a ")
@@ -503,6 +515,8 @@ def torch(folder):
             "far.a is a Pair, which is made of other tensors")
     if is_new:
         generator = torch.Generator().manual_seed(1)
+        with torch.inference_mode():
+            ckpt.save()
         for _ in range(2):
             model(torch.rand(8, 300, generator=generator)).sum().backward()
             rest["optimizer"].step()
@@ -637,6 +651,14 @@ class Array:
         return self.value
 
 
+def metrics(folder, file):
+    log = slurm_ddp.Metrics(file)
+    ckpt = slurm_ddp.Checkpoint(folder, every=0, log=log)
+    log.log(step=ckpt.steps)
+    ckpt.step()
+    ckpt.save()
+
+
 def progress(ddp):
     for _ in range(3):
         slurm_ddp.stop_requested()
@@ -738,6 +760,8 @@ def read_twice(batches_a_step):
 
 
 def wrong(folder):
+    before_it = []  # whatever is registered before the Checkpoint runs behind its end
+    atexit.register(lambda: refused("a save behind the end", before_it[0].save, "this process has left the job"))
     s = slurm_ddp.Sampler(100, 4)
     refused("a step nobody has read", s.step, "samples nobody has read")
     refused("too few samples", lambda: slurm_ddp.Sampler(3, 1, rank=0, size=4), "3 samples are fewer than one for each")
@@ -757,6 +781,7 @@ def wrong(folder):
     for name in "x" * 32, "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n", "":
         things = {name: {}}
         refused("a name", lambda: slurm_ddp.Checkpoint(folder, **things), "a name is letters, digits and ._-, at most")
+    refused("no folder", lambda: slurm_ddp.Checkpoint(None), "None is no folder")
     refused("a thing without a state", lambda: slurm_ddp.Checkpoint(folder, thing=1), "thing has no state_dict()")
     module_state = OrderedDict(weight=1)
     module_state._metadata = OrderedDict()  # as PyTorch's have it
@@ -767,6 +792,7 @@ def wrong(folder):
         refused("a state_dict", lambda: slurm_ddp.Checkpoint(folder, net=given), "net is a state_dict, which no resume")
     ckpt = slurm_ddp.Checkpoint(folder, every=0, bad=Thing({"f": refused}), state={"state": 1},
                                 prepared=AcceleratedOptimizer())
+    before_it.append(ckpt)
     refused("a step that is none", ckpt.step, "accelerator.sync_gradients is True")
     refused("a second one", lambda: slurm_ddp.Checkpoint(folder), "has one already")
     refused("a function", ckpt.save, "bad.f is a function")
@@ -793,7 +819,7 @@ def used(n, *lives):
 
 
 CHECKS = (sampler, resume, order, peers, children, spawned, workers, raises, stop, requeue, deadline, state, full,
-          fails, torch, written, progress, record, goodput, parts, wrong, inner, kept, seeds, used)
+          fails, torch, written, metrics, progress, record, goodput, parts, wrong, inner, kept, seeds, used)
 if __name__ == "__main__":
     {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
     if sys.argv[1] in ("sampler", "resume"):

@@ -2,6 +2,7 @@
 import ctypes
 import functools
 import json
+import os
 import re
 import sys
 import types
@@ -89,7 +90,9 @@ class Checkpoint:
     """
 
     def __init__(self, folder, every=None, keep=None, **things):
-        self._folder = str(folder).encode()
+        if not isinstance(folder, (str, bytes, os.PathLike)):
+            raise Error(f"Checkpoint: {folder!r} is no folder: give its path")
+        self._folder = os.fsencode(folder)
         self._things = {name: _plain(thing) for name, thing in things.items()}
         self._accumulation = [t.gradient_state for t in things.values() if type(t).__name__ == "AcceleratedOptimizer"]
         for name, thing in self._things.items():
@@ -104,7 +107,11 @@ class Checkpoint:
                 raise Error(f"Checkpoint: {name} is a state_dict, which no resume would load into anything: give the "
                             "module or optimizer itself")
         if job().has_checkpoint:
-            raise Error("Checkpoint: this process has one already: give it all that is to be saved")
+            raise Error("Checkpoint: this process has one already: give it all that is to be saved (in a notebook, "
+                        "start the kernel again)")
+        if job().is_open:
+            raise Error("Checkpoint: it comes before stop_requested(), and once one has failed the process has to be "
+                        "started again (in a notebook, the kernel)")
         options = {"ckpt-every": every, "keep": keep}
         self._job = job().open({k: v for k, v in options.items() if v is not None})
         self._samplers = [t for t in self._things.values() if isinstance(t, Sampler)]
@@ -164,7 +171,7 @@ class Checkpoint:
         self._job.tell()
         status = self._job.status()
         if status.last_step != self.steps or status.n_committed == n_before:
-            raise Error(f"Checkpoint: step {self.steps} was not saved to {self._folder.decode()}: rank 0: "
+            raise Error(f"Checkpoint: step {self.steps} was not saved to {os.fsdecode(self._folder)}: rank 0: "
                         f"{self._job.warning_of_rank_0() or 'no reason is known'}", "data")
 
     def _leave(self, why):
@@ -256,7 +263,8 @@ class Checkpoint:
         flat = tensor.contiguous().reshape(-1).view(torch.uint8) if tensor.numel() else tensor.reshape(-1)
         to = self._staged.get(name)
         if to is None or to.numel() != flat.numel():
-            to = self._staged[name] = torch.empty(flat.numel(), dtype=torch.uint8, device="cpu")
+            with torch.inference_mode(False):  # it is written to later, too, outside of one
+                to = self._staged[name] = torch.empty(flat.numel(), dtype=torch.uint8, device="cpu")
         if flat.numel():
             to.copy_(flat)
         return to.data_ptr()
@@ -307,10 +315,20 @@ class Checkpoint:
         self._kept = tensors
         self._versions = [(name, t, t._version) for (_, name, t, _), owner in zip(tensors, owners)
                           if owner < 0 and not t.is_inference()]
-        call("ddp_state_save", self._job.handle, self._folder, text.encode())
+        self._save(text)
         if not self._is_beside:
             call("ddp_state_copied", self._job.handle)
         self._is_copying = True
+
+    def _save(self, text):
+        try:
+            call("ddp_state_save", self._job.handle, self._folder, text.encode())
+        except Error as e:
+            if e.domain != "layout":
+                raise
+            kinds = ", ".join(rng.capture())
+            raise Error(f"{e} (the random numbers of rank {self._job.world.rank} are those of {kinds}: all ranks have "
+                        "to import alike)", e.domain, e.code) from None
 
     # ---- restoring ----
 
@@ -336,6 +354,7 @@ class Checkpoint:
         for name, thing in self._things.items():
             value = decode(saved[name], self._find)
             if isinstance(thing, dict):
+                value = self._put_back(thing, value, name)
                 thing.clear()
                 thing.update(value)
             else:
@@ -346,6 +365,20 @@ class Checkpoint:
         log.info("resumed from step %d", self.steps)
         self._job.tell()
         return True
+
+    def _put_back(self, now, value, name):
+        """`value`, a dict's, in those tensors of `now` that are trained: an optimizer, or the program, holds them."""
+        if isinstance(now, dict) and isinstance(value, dict):
+            return type(value)({k: self._put_back(now.get(k), v, f"{name}.{k}") for k, v in value.items()})
+        if isinstance(now, (list, tuple)) and type(now) is type(value) and len(now) == len(value):
+            return type(value)(self._put_back(*pair, f"{name}.{i}") for i, pair in enumerate(zip(now, value)))
+        if not hasattr(now, "data_ptr") or not (now.requires_grad or now.data_ptr() in self._replicated()):
+            return value
+        if not hasattr(value, "data_ptr") or value.shape != now.shape:
+            raise Error(f"Checkpoint: {name} is trained, and has shape {tuple(now.shape)}, which that of step "
+                        f"{self.steps} has not: give what was saved, or name another folder")
+        now.data.copy_(value)
+        return now
 
     def _restore_types(self, saved):
         """An optimizer casts what it loads to its parameter's type, also a float32 copy of a bfloat16 parameter. Where

@@ -49,7 +49,7 @@ class Job:
     """One per process, made when it is first needed."""
 
     def __init__(self):
-        self.handle = ctypes.c_void_p(call("ddp_init", None, None))
+        self._handle = ctypes.c_void_p(call("ddp_init", None, None))
         self.pid = os.getpid()
         self.world = World.from_buffer_copy(library().ddp_world(self.handle)[0])
         self.is_open = False
@@ -61,10 +61,17 @@ class Job:
         atexit.register(self.close)
         self._tell_peers()
 
+    @property
+    def handle(self):
+        if not self._handle:
+            raise Error("this process has left the job, as it ends: an atexit handler that is to save has to be "
+                        "registered after Checkpoint(...)")
+        return self._handle
+
     def _check_world(self):
         """What torch.distributed goes by is what libddp has found."""
         for name, have in (("WORLD_SIZE", self.world.size), ("RANK", self.world.rank)):
-            if int(os.environ.get(name, have)) != have:
+            if os.environ.get(name, str(have)).strip() != str(have):
                 raise Error(f"{name} is {os.environ[name]}, but libddp finds {have}: start one process per rank by "
                             "`srun --ddp=on` or `ddp run`, without torchrun or mp.spawn between")
 
@@ -77,8 +84,8 @@ class Job:
         before = sys.excepthook
 
         def hook(kind, value, trace):
-            if os.getpid() == self.pid:
-                library().ddp_abort(self.handle, 1, why_of(kind, value))
+            if os.getpid() == self.pid and self._handle:
+                library().ddp_abort(self._handle, 1, why_of(kind, value))
             before(kind, value, trace)
         sys.excepthook = hook
 
@@ -119,9 +126,9 @@ class Job:
         return warning.value.decode(errors="replace")
 
     def close(self):
-        if os.getpid() == self.pid and self.handle:
-            library().ddp_finalize(self.handle)
-            self.handle = None
+        if os.getpid() == self.pid and self._handle:
+            library().ddp_finalize(self._handle)
+            self._handle = None
 
 
 def _parent_of(pid):

@@ -7,17 +7,18 @@ import os
 import stat
 
 from ._lib import Error, call, library
-from .job import job
+from .job import job, log
 
 PARTS = "data", "forward", "backward", "exposed", "optimizer", "checkpoint", "other"  # enum ddp_part
 
 
 class Metrics:
     """log(**values) appends a line to `path` on rank 0, and does nothing elsewhere. Given to a Checkpoint, lines beyond
-    the checkpoint that training goes on from are cut off, since their steps come again; all of them, where there is
-    none."""
+    the checkpoint that training goes on from are cut off, since their steps come again. Where there is none, what the
+    file has is another run's: it becomes PATH.1, or .2 and so on."""
 
     def __init__(self, path):
+        self._path = os.path.abspath(path)
         self._file = open(path, "a", encoding="utf-8") if job().world.rank == 0 else None
         self._is_cut = self._file is not None and stat.S_ISREG(os.fstat(self._file.fileno()).st_mode)
 
@@ -34,11 +35,26 @@ class Metrics:
         return {"bytes": os.fstat(self._file.fileno()).st_size}
 
     def begin_anew(self):
-        self.load_state_dict({"bytes": 0})
+        if not self._is_cut or os.fstat(self._file.fileno()).st_size == 0:
+            return
+        n = 1
+        while os.path.lexists(f"{self._path}.{n}"):
+            n += 1
+        log.warning("%s has lines, and there is no checkpoint to go on from: they are in %s.%d now", self._path,
+                    self._path, n)
+        os.rename(self._path, f"{self._path}.{n}")
+        self._file.close()
+        self._file = open(self._path, "a", encoding="utf-8")
 
     def load_state_dict(self, state):
-        if self._is_cut and os.fstat(self._file.fileno()).st_size > state["bytes"]:
+        if not self._is_cut:
+            return
+        size = os.fstat(self._file.fileno()).st_size
+        if size > state["bytes"]:
             os.ftruncate(self._file.fileno(), state["bytes"])
+        elif size < state["bytes"]:
+            log.warning("%s has lost %d bytes since the checkpoint was saved: lines are missing", self._path,
+                        state["bytes"] - size)
 
 
 def _plain(value):

@@ -54,6 +54,8 @@ class Encoder:
             return self._tensor(value.detach(), name)
         if self.numpy and isinstance(value, self.numpy.generic) and type(value.item()) is not type(value):
             return self.encode(value.item(), name)  # a longdouble's is one, too
+        if self.numpy and isinstance(value, self.numpy.ma.MaskedArray):
+            raise Error(f"Checkpoint: {name} is a masked array: save its data and its mask")
         if self.numpy and isinstance(value, self.numpy.ndarray) and self.torch:
             return {**self._tensor(self._of_array(value, name), name), "numpy": True}
         if self.torch and isinstance(value, self.torch.dtype):

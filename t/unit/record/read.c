@@ -281,6 +281,22 @@ static void ranks_are_compared_over_the_same_time(void **state)
     free(text);
 }
 
+static void ranks_that_are_not_known_are_not_compared(void **state)
+{
+    (void)state;
+    char *text = join(START INTERVAL "{\"event\":\"interval\",\"t\":130,\"step\":60,\"steps\":10,\"wall_s\":1,"
+                      "\"compute_s\":[9,null],\"memory_bytes\":[9,null]}\n"
+                      "{\"event\":\"interval\",\"t\":140,\"step\":70,\"steps\":10,\"wall_s\":1,"
+                      "\"compute_s\":[0,0]}\n", 120, 50);
+    struct record r = good(text);
+    assert_true(r.interval[1].slowest == -1 && isnan(r.interval[1].compute_s) && r.interval[1].memory_bytes == 9);
+    assert_int_equal(r.interval[2].slowest, -1);
+    assert_true(r.ranks.compute_s[0] == 3 && r.ranks.compute_s[1] == 4);
+    assert_true(r.ranks.memory_bytes[0] == 9 && r.ranks.memory_bytes[1] == 6);
+    record_clear(&r);
+    free(text);
+}
+
 /* ---- a guard's lines ---- */
 
 #define GUARD "\"by\":\"guard\",\"restart\":%d}\n"
@@ -380,6 +396,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_does_not_say_how_far_the_run_is),
         cmocka_unit_test(what_a_program_adds_spoils_nothing),
         cmocka_unit_test(ranks_are_compared_over_the_same_time),
+    cmocka_unit_test(ranks_that_are_not_known_are_not_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
