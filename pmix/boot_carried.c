@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/secret.h"
+
 /* The card by which a rank joins, for looking whether there is another one by now. */
 struct joining {
     carried_card_f *again;
@@ -31,7 +33,12 @@ int carried_join(struct boot_carried *c, int rank, int size, const char *card, c
     struct joining w = {.again = again, .ctx = ctx, .deadline = deadline};
     struct boot_join j = {.who = "rank 0's boot server", .rank = rank, .size = size, .ctx = &w};
     j.look = again ? look_again : NULL;
-    if (read_card(&w, card, &j) < 0)
+    int rc = read_card(&w, card, &j);
+    if (rc == BOOT_HOST_FORGED)
+        return error_set(errp, DDP_E_BOOT, EPROTO, "what rank 0 has published was not made with this step's "
+                         SECRET_VARIABLE ": is that, from srun --ddp=on, in the environment of all ranks? Else "
+                         "somebody has changed it");
+    if (rc < 0)
         return error_set(errp, DDP_E_BOOT, EPROTO, "rank 0 names no address that this rank can use: is DDP_INTERFACE a "
                          "network interface that is up on its node, and its libddp of the same version?");
     return boot_local_join(&c->local, &j, deadline, errp);

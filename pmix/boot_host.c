@@ -1,6 +1,6 @@
-/* boot_host.c - the card is "TOKEN NETWORK PORT HOST...": whoever is in NETWORK, which tells network namespaces of all
- * machines apart, tries the loopback address first; HOST are addresses of this machine. The server listens where the
- * card says and nowhere else, at one address where the one that the other ranks need is known:
+/* boot_host.c - the card is "TOKEN NETWORK PORT HOST..." (TOKEN: boot_card.h): whoever is in NETWORK, which tells
+ * network namespaces of all machines apart, tries the loopback address first; HOST are addresses of this machine. The
+ * server listens where the card says and nowhere else, at one address where the one that the other ranks need is known:
  *
  *   all ranks on one node        at the loopback address, which is the only HOST: ranks of a node share its network,
  *                                for it is over that address that the PMIx library asks Slurm's daemon
@@ -26,7 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pmix/boot_server.h"
+#include "pmix/boot_card.h"
 #include "runtime/base/address.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
@@ -161,17 +161,20 @@ static boot_server_t *listen_for(const char *hosts, bool is_known, const char *t
 
 static int start_server(boot_host_t *h, int size, bool is_one_node, ddp_error_t *errp)
 {
-    char token[2 * BOOT_TOKEN_BYTES + 1], network[NETWORK_MAX] = "?", hosts[sizeof h->card - 256];
+    char network[NETWORK_MAX] = "?", hosts[sizeof h->card - 256], rest[sizeof h->card - CARD_HEAD_MAX];
+    char token[CARD_HEAD_MAX];
+    struct card_head head;
     bool is_known;
-    if (io_random_hex(token, BOOT_TOKEN_BYTES, errp) < 0 ||
-        list_hosts(is_one_node, hosts, sizeof hosts, &is_known, errp) < 0 ||
-        !(h->server = listen_for(hosts, is_known, token, size, errp)))
+    if (card_begin(&head, errp) < 0 || list_hosts(is_one_node, hosts, sizeof hosts, &is_known, errp) < 0 ||
+        !(h->server = listen_for(hosts, is_known, head.token, size, errp)))
         return -1;
     boot_server_end_with_round(h->server); /* a later program has a host of its own */
     if (!is_known || !hosts[0])
         name_network(network);
     const char *port = strrchr(boot_server_addr(h->server), ':') + 1;
-    snprintf(h->card, sizeof h->card, "%s %s %s%s", token, network, port, hosts);
+    snprintf(rest, sizeof rest, "%s %s%s", network, port, hosts);
+    card_sign(&head, rest, token);
+    snprintf(h->card, sizeof h->card, "%s %s", token, rest);
     return 0;
 }
 
@@ -215,17 +218,42 @@ void boot_host_destroy(boot_host_t *h, uint64_t deadline)
     errno = saved;
 }
 
+/* A bridge of containers, say, has the same address on many machines: who listens there on this one is no server of
+ * another's, and is not to see the token. */
+static bool is_own(const char *host)
+{
+    struct ifaddrs *all = NULL;
+    char text[NI_MAXHOST + 4] = "";
+    bool is = false;
+    if (getifaddrs(&all) < 0)
+        return false;
+    for (const struct ifaddrs *i = all; i && !is; i = i->ifa_next) {
+        int family = i->ifa_addr ? i->ifa_addr->sa_family : AF_UNSPEC;
+        text[0] = 0;
+        is = (family == AF_INET || family == AF_INET6) && add_host((const void *)i->ifa_addr, text, sizeof text) &&
+             !strcmp(text + 1, host);
+    }
+    freeifaddrs(all);
+    return is;
+}
+
 int boot_host_addrs(const char *card, char *buf, size_t size, const char **ret_token, const char **ret_addrs)
 {
-    char *copy = strdup(card), *rest = copy, mine[NETWORK_MAX];
-    const char *token = strsep(&rest, " "), *network = strsep(&rest, " "), *port = strsep(&rest, " ");
-    const char *host;
+    char token[CARD_TOKEN_LEN + 1], mine[NETWORK_MAX];
+    const char *host, *text;
+    if (card_read(card, token, &text) < 0)
+        return BOOT_HOST_FORGED;
+    char *copy = strdup(text), *rest = copy;
+    const char *network = strsep(&rest, " "), *port = strsep(&rest, " ");
     size_t used = port ? (size_t)snprintf(buf, size, "%s", token) + 1 : size, start = used;
     name_network(mine);
-    if (used < size && strcmp(mine, "?") != 0 && !strcmp(mine, network))
+    bool is_known = strcmp(mine, "?") != 0 && network && strcmp(network, "?") != 0;
+    bool is_here = is_known && !strcmp(mine, network);
+    if (used < size && is_here)
         used += (size_t)snprintf(buf + used, size - used, "tcp:127.0.0.1:%s", port);
     while (used < size && (host = strsep(&rest, " ")))
-        used += (size_t)snprintf(buf + used, size - used, "%stcp:%s:%s", used > start ? " " : "", host, port);
+        if (is_here || !is_known || !is_own(host))
+            used += (size_t)snprintf(buf + used, size - used, "%stcp:%s:%s", used > start ? " " : "", host, port);
     free(copy);
     if (used >= size || used == start)
         return -1;

@@ -23,7 +23,10 @@ const char *boot_host_card(const boot_host_t *h);
 void boot_host_destroy(boot_host_t *h, uint64_t deadline);
 
 /* In any process: reads a card. *ret_token and *ret_addrs (for struct boot_join) point into buf. The loopback address
- * is among the addresses only if this process shares the server's network namespace. 0, or -1: the text is no card. */
+ * is among the addresses only if this process shares the server's network namespace, and one of this machine's own only
+ * if it may be the server's. 0; -1: the text is no card, or names none; BOOT_HOST_FORGED: it is not of this step's
+ * secret (boot_card.h). */
+enum { BOOT_HOST_FORGED = -2 };
 int boot_host_addrs(const char *card, char *buf, size_t size, const char **ret_token, const char **ret_addrs);
 
 #endif

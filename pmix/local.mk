@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += libboot.la
 libboot_la_CPPFLAGS = $(AM_CPPFLAGS) $(pmix_CPPFLAGS)
 libboot_la_SOURCES = \
 	%D%/boot.c %D%/boot.h \
+	%D%/boot_card.c %D%/boot_card.h \
 	%D%/boot_carried.c %D%/boot_carried.h \
 	%D%/boot_client.c \
 	%D%/boot_conn.c %D%/boot_conn.h \

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/base/io.h"
+#include "runtime/base/secret.h"
 #include "runtime/sched/requeue.h"
 #include "spank/cmdline.h"
 #include "spank/environment.h"
@@ -78,6 +79,7 @@ void prepare_forget(void)
     unsetenv(SRUN_KEYS_VARIABLE);
     unsetenv(GATHER_VARIABLE);
     unsetenv(PORT_DRAW_VARIABLE);
+    unsetenv(SECRET_VARIABLE);
     unsetenv(FIRST_NODE_VARIABLE);
     unsetenv(UNEVEN_VARIABLE);
     unsetenv(GUARDS_VARIABLE);
@@ -221,11 +223,14 @@ void prepare_srun(const struct prepare_facts *f)
 int prepare_port(ddp_error_t *errp)
 {
     uint32_t draw;
-    char text[16];
+    char text[16], secret[SECRET_LEN + 1];
     if (io_random(&draw, sizeof draw, errp) < 0)
         return error_prefix(errp, "no number for this step's MASTER_PORT");
     snprintf(text, sizeof text, "%u", draw);
     setenv(PORT_DRAW_VARIABLE, text, 1);
+    if (io_random_hex(secret, SECRET_LEN / 2, errp) < 0)
+        return error_prefix(errp, "no secret for this step's boot");
+    setenv(SECRET_VARIABLE, secret, 1);
     return 0;
 }
 

@@ -24,7 +24,7 @@ void prepare_forget(void);
  * command is no daemon of mpirun's (launcher.h). Errors of the option are left for its callback. */
 void prepare_srun(const struct prepare_facts *f);
 
-/* Set for the step's tasks: the number by which their port is drawn (port.h). */
+/* Set for the step's tasks: the number by which their port is drawn (port.h), and their secret (secret.h). */
 int prepare_port(ddp_error_t *errp);
 
 /* Set for the step's guards: the token by which they know each other (guards.h), and where they see that srun is there

@@ -35,6 +35,19 @@ like "a descriptor that was closed on the way is named" "$rc $err" \
 # ---- which of both --ddp=on takes ----
 
 [ -f "$top_builddir/.libs/ddp.so" ] || done_testing
+# Others on the machine can read what ranks publish, and write it: it is worth nothing without the step's secret.
+# shellcheck disable=SC2016
+cluster_run srun --ddp=on,mpi=pmi2 -N2 -n2 bash -c 'echo "secret $SLURM_DDP_SECRET"; exec "$1"' - "$probe"
+is "a step has a secret, one for all ranks" \
+    "$rc $(grep -c "of 2: node [01] of 2, " <<<"$out") $(grep -E '^secret [0-9a-f]{64}$' <<<"$out" | sort -u | wc -l)" \
+    "0 2 1"
+before=$(grep ^secret <<<"$out")
+# shellcheck disable=SC2016
+cluster_run srun --ddp=on,mpi=pmi2 -N2 -n2 bash -c '[ "$RANK" = 0 ] || unset SLURM_DDP_SECRET
+    [ "$RANK" = 1 ] || echo "secret $SLURM_DDP_SECRET"; exec "$1" --timeout 20' - "$probe"
+like "... without which a rank believes nothing" "$rc $err" \
+    "^[1-9].*what rank 0 has published was not made with this step's SLURM_DDP_SECRET: "
+unlike "... and another one each time" "$before" "$(grep ^secret <<<"$out")"
 # shellcheck disable=SC2016
 shown='echo "${PMIX_NAMESPACE:+pmix}${PMI_FD:+pmi2} ${SLURM_STEP_RESV_PORTS:-no ports}"'
 cluster_run srun --ddp=on,mpi=pmi2 -N1 -n1 bash -c "$shown"

@@ -30,6 +30,7 @@ libbase_la_SOURCES = \
 	%D%/resolve.c %D%/resolve.h \
 	%D%/retry.c %D%/retry.h \
 	%D%/settings.h \
+	%D%/secret.c %D%/secret.h \
 	%D%/siphash.c %D%/siphash.h \
 	%D%/stats.c %D%/stats.h \
 	%D%/thread.c %D%/thread.h

@@ -130,13 +130,11 @@ static int write_small(const char *temporary, const char *text, size_t n, ddp_er
     return rc;
 }
 
-int export_small(const char *path, const char *name, const struct export_file *to, ddp_error_t *errp)
+int export_small(const char *path, const struct manifest *m, const char *name, const struct export_file *to,
+                 ddp_error_t *errp)
 {
-    char from[FOLDER_PATH_MAX];
-    size_t n;
-    if (folder_path(from, path, name, errp) < 0)
-        return -1;
-    char *text = io_read_file(from, MANIFEST_BYTES_MAX, &n, errp);
+    uint64_t n;
+    char *text = reader_text(path, m, name, &n, errp); /* what may lie there by now counts only with the checksum */
     if (!text)
         return -1;
     int rc = write_small(to->temporary, text, n, errp);

@@ -19,8 +19,9 @@ struct export_file {
 int export_group(const char *path, const struct manifest *m, const char *group, const struct export_file *to,
                  ddp_error_t *errp);
 
-/* Copies the small file `name` of the checkpoint in the same way; reader_open has compared its checksum. */
-int export_small(const char *path, const char *name, const struct export_file *to, ddp_error_t *errp);
+/* Copies the small file `name` of the checkpoint in the same way. */
+int export_small(const char *path, const struct manifest *m, const char *name, const struct export_file *to,
+                 ddp_error_t *errp);
 
 /* The temporary becomes the file, on disk. */
 int export_move(const struct export_file *to, ddp_error_t *errp);

@@ -325,7 +325,7 @@ static int name_files(const struct manifest *m, const char *target, ddp_error_t 
 static int write_files(const char *path, const struct manifest *m, ddp_error_t *errp)
 {
     bool has_config = config.file[0];
-    if ((has_config && export_small(path, "config.json", &config, errp) < 0) ||
+    if ((has_config && export_small(path, m, "config.json", &config, errp) < 0) ||
         export_group(path, m, "model", &model, errp) < 0 || (has_config && export_move(&config, errp) < 0))
         return -1;
     return export_move(&model, errp);

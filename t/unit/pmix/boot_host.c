@@ -16,6 +16,7 @@
 #include "pmix/boot_wire.h"
 #include "runtime/base/address.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/secret.h"
 #include "t/lib/guardend.h"
 
 enum { SIZE = 3 };
@@ -264,6 +265,67 @@ static void loopback_is_for_the_same_network_only(void **state)
     boot_host_destroy(h, 0);
 }
 
+static int read_with(const char *secret, const char *card, char token[65])
+{
+    char buf[2048];
+    const char *found, *addrs;
+    if (secret)
+        setenv(SECRET_VARIABLE, secret, 1);
+    else
+        unsetenv(SECRET_VARIABLE);
+    int rc = boot_host_addrs(card, buf, sizeof buf, &found, &addrs);
+    if (rc == 0)
+        snprintf(token, 65, "%s", found);
+    return rc;
+}
+
+/* PMIx and PMI let others on the machine read what rank 0 publishes, or write it. */
+static void the_card_of_a_step_with_a_secret_tells_nobody_and_is_nobody_elses(void **state)
+{
+    (void)state;
+    static const char secret[] = "0123456789abcdef0123456789abcdeffedcba9876543210fedcba9876543210";
+    static const char other[] = "0123456789abcdef0123456789abcdeefedcba9876543210fedcba9876543210";
+    char token[65], again[65], card[1024];
+    setenv(SECRET_VARIABLE, secret, 1);
+    boot_host_t *h = boot_host_create(1, false, NULL), *later = boot_host_create(1, false, NULL);
+    snprintf(card, sizeof card, "%s", boot_host_card(h));
+    assert_int_equal(read_with(secret, card, token), 0);
+    assert_int_equal(strlen(token), 64);
+    assert_null(strstr(card, token));
+    assert_int_equal(read_with(secret, boot_host_card(later), again), 0);
+    assert_string_not_equal(token, again);
+    assert_int_equal(read_with(other, card, again), BOOT_HOST_FORGED);
+    assert_int_equal(read_with(NULL, card, again), BOOT_HOST_FORGED);
+    for (size_t i = 0; card[i]; i++) {
+        card[i] ^= 1;
+        assert_int_equal(read_with(secret, card, again), BOOT_HOST_FORGED);
+        card[i] ^= 1;
+    }
+    setenv("PMIX_NAMESPACE", "prterun-4711@1", 1); /* mpirun's */
+    assert_int_equal(read_with(secret, card, again), BOOT_HOST_FORGED);
+    setenv("PMIX_NAMESPACE", "slurm.pmix.4711.0", 1);
+    assert_int_equal(read_with(secret, card, again), 0);
+    unsetenv("PMIX_NAMESPACE");
+    unsetenv(SECRET_VARIABLE);
+    boot_host_destroy(h, 0);
+    boot_host_destroy(later, 0);
+    h = boot_host_create(1, false, NULL);
+    assert_int_equal(read_with(secret, boot_host_card(h), again), BOOT_HOST_FORGED);
+    unsetenv(SECRET_VARIABLE);
+    boot_host_destroy(h, 0);
+}
+
+static void an_address_of_ones_own_is_no_other_machines(void **state)
+{
+    (void)state;
+    char buf[2048];
+    const char *token, *addrs, *card = "aa other/net:[1] 4711 127.0.0.1 10.255.254.253 [::1]";
+    assert_int_equal(boot_host_addrs(card, buf, sizeof buf, &token, &addrs), 0);
+    assert_string_equal(addrs, "tcp:10.255.254.253:4711");
+    assert_int_equal(boot_host_addrs("aa other/net:[1] 4711 127.0.0.1", buf, sizeof buf, &token, &addrs), -1);
+    assert_int_equal(boot_host_addrs("aa ? 4711 127.0.0.1", buf, sizeof buf, &token, &addrs), 0); /* the only one */
+}
+
 /* Whether something listens at addr, which has the port of the card. */
 static bool is_open(const char *host, const char *addrs)
 {
@@ -443,6 +505,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_host_with_few_descriptors),
     cmocka_unit_test(a_host_does_not_wait_beyond_its_deadline),
     cmocka_unit_test(loopback_is_for_the_same_network_only),
+    cmocka_unit_test(the_card_of_a_step_with_a_secret_tells_nobody_and_is_nobody_elses),
+    cmocka_unit_test(an_address_of_ones_own_is_no_other_machines),
     cmocka_unit_test(one_interface_is_one_address),
     cmocka_unit_test(a_known_address_is_the_only_one),
     cmocka_unit_test(a_flood_ends_with_the_deadline),
