@@ -793,6 +793,10 @@ def wrong(folder):
     ckpt = slurm_ddp.Checkpoint(folder, every=0, bad=Thing({"f": refused}), state={"state": 1},
                                 prepared=AcceleratedOptimizer())
     before_it.append(ckpt)
+    slurm_ddp.job.calls.append("another thread's")
+    slurm_ddp.job.job().close()
+    slurm_ddp.job.calls.pop()
+    assert slurm_ddp.job.job().handle, "closed beside a call"
     refused("a step that is none", ckpt.step, "accelerator.sync_gradients is True")
     refused("a second one", lambda: slurm_ddp.Checkpoint(folder), "has one already")
     refused("a function", ckpt.save, "bad.f is a function")

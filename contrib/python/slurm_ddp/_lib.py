@@ -117,10 +117,17 @@ def library():
     return lib
 
 
+calls = []  # one entry for each call that a thread is in
+
+
 def call(name, *arguments):
     """A call that ends with an error: raises that; else returns what the call does."""
     e = RawError()
-    result = getattr(library(), name)(*arguments, byref(e))
+    calls.append(name)
+    try:
+        result = getattr(library(), name)(*arguments, byref(e))
+    finally:
+        calls.pop()
     if result is None or (isinstance(result, int) and CALLS[name][0] is c_int and result < 0):
         raise Error(e.text.decode(errors="replace"), DOMAINS[e.domain] if 0 < e.domain < len(DOMAINS) else "", e.code)
     return result

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 
-from ._lib import I64, Error, Status, Step, World, call, library, why_of
+from ._lib import I64, Error, Status, Step, World, call, calls, library, why_of
 
 log = logging.getLogger("slurm_ddp")
 EXIT_STOPPED = 75  # DDP_EXIT_STOPPED: stopped as asked, and saved: run it again, and it goes on
@@ -126,7 +126,8 @@ class Job:
         return warning.value.decode(errors="replace")
 
     def close(self):
-        if os.getpid() == self.pid and self._handle:
+        """Not beside a call of another thread, a daemon that outlives the main one: the others see this process end."""
+        if os.getpid() == self.pid and self._handle and not calls:
             library().ddp_finalize(self._handle)
             self._handle = None
 
