@@ -8,6 +8,7 @@
 
 #include "pmix/boot_impl.h"
 #include "runtime/base/door.h"
+#include "runtime/base/namespace.h"
 #include "runtime/base/num.h"
 
 typedef int open_f(boot_t *b, uint64_t deadline, ddp_error_t *errp);
@@ -80,9 +81,9 @@ static int check_step(ddp_error_t *errp)
 {
     const char *nspace = env("PMIX_NAMESPACE"), *job = env("SLURM_JOB_ID"), *step = env("SLURM_STEP_ID");
     char want[64], what[200];
-    if (!nspace || strncmp(nspace, "slurm.pmix.", 11) || !job || !step)
+    if (!nspace || !namespace_is_slurms(nspace) || !job || !step)
         return 0;
-    snprintf(want, sizeof want, "slurm.pmix.%.20s.%.20s", job, step);
+    snprintf(want, sizeof want, NAMESPACE_SLURM "%.20s.%.20s", job, step);
     if (!strcmp(nspace, want))
         return 1;
     snprintf(what, sizeof what, "PMIX_NAMESPACE=%.60s, but Slurm's variables name job %.20s, step %.20s", nspace, job,

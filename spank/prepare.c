@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/base/io.h"
+#include "runtime/base/namespace.h"
 #include "runtime/base/secret.h"
 #include "runtime/sched/requeue.h"
 #include "spank/cmdline.h"
@@ -22,7 +23,6 @@
 #include "spank/net/lifeline.h"
 #include "spank/task.h"
 
-#define PMIX_SLURM "slurm.pmix." /* how Slurm begins a step's PMIX_NAMESPACE */
 #define CMDLINE_MAX 65536 /* srun's own options come first on its command line */
 
 static bool is_async; /* srun ends once it has started the step */
@@ -51,7 +51,7 @@ static void forget_ranks(void)
 {
     static const char *const pmi[] = {"PMI_FD", "PMI_JOBID", "PMI_RANK", "PMI_SIZE"};
     const char *nspace = getenv("PMIX_NAMESPACE");
-    bool is_slurms = nspace && !strncmp(nspace, PMIX_SLURM, strlen(PMIX_SLURM)); /* else mpirun's */
+    bool is_slurms = nspace && namespace_is_slurms(nspace); /* else mpirun's */
     for (size_t i = 0; i < sizeof pmi / sizeof *pmi; i++)
         unsetenv(pmi[i]);
     for (char **e = environ; is_slurms && *e;) {

@@ -127,19 +127,23 @@ ok "... and nothing is left" until_true 30 nothing_left
 rm "$tmp"/out/{dies,go}
 # srun ends the step at the first task that failed, and then reads no more: slurmstepd tells it of that half a second
 # later. One of three is enough, since a busy machine may take as long for the words.
-heard=0
-for _ in 1 2 3; do
-    rm -f "$tmp/out/failed"
-    # shellcheck disable=SC2016
-    cluster_run srun --ddp=on -N2 -n2 bash -c 'if [ $RANK = 1 ]; then
-            echo $$ >"$0/failed.new"; mv "$0/failed.new" "$0/failed"; exit 3
-        fi
-        until [ -e "$0/failed" ]; do sleep 0.02; done
-        while kill -0 "$(<"$0/failed")"; do sleep 0.02; done 2>"$0/polls"
-        sleep 0.15; echo "rank 0: a peer failed" >&2; exec sleep $NAP' "$tmp/out"
-    ! grep -q '^rank 0: a peer failed' <<<"$err" || heard=$((heard + 1))
-done
-ok "what others say as soon as a task has failed is heard" test $heard -gt 0
+# shellcheck disable=SC2016
+words=(bash -c 'if [ $RANK = 1 ]; then
+        echo $$ >"$0/failed.new"; mv "$0/failed.new" "$0/failed"; exit 3
+    fi
+    until [ -e "$0/failed" ]; do sleep 0.02; done
+    while kill -0 "$(<"$0/failed")"; do sleep 0.02; done 2>"$0/polls"
+    sleep 0.15; echo "rank 0: a peer failed" >&2; exec sleep $NAP' "$tmp/out")
+heard() { # SRUN'S ARGUMENTS
+    for _ in 1 2 3; do
+        rm -f "$tmp/out/failed"
+        cluster_run srun --ddp=on "$@"
+        ! grep -q '^rank 0: a peer failed' <<<"$err" || return 0
+    done
+    return 1
+}
+ok "what others say as soon as a task has failed is heard" heard -N2 -n2 "${words[@]}"
+ok "... where it is its component's only one" heard -N1 -n1 "${words[@]}" : -N1 -n1 "${words[@]}"
 rm "$tmp/out/failed"
 # A process that has had SIGKILL closes its sockets at once, and may take long to let go of a GPU: its first thread has
 # ended, the last one ends half a second later, and meanwhile others have failed.

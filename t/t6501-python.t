@@ -81,6 +81,12 @@ is "... from rank 0 alone" "$(sed -n 's/, "t": [0-9.]*//; /"epoch"\|"validation"
 {"event": "validation", "step": 3, "loss": 2.5, "worst": null, "each": [[1, null], {"a": null}], "name": "\"\n\u2603"}'
 ranks 2 "${probe[@]}" record "$tmp/unrecorded"
 is "... and without a record nothing" "$rc:$err$(sort -u <<<"$out")" "0:ok"
+ranks 2 env DDP_RECORD="$tmp/peak" DDP_PROMETHEUS="$tmp/peak.prom" "${probe[@]}" peak "$tmp/peaks"
+peaks() { grep -o '"memory_bytes": [^]]*' "$tmp/peak" | grep -oE '[0-9]{5,}' | sort -n; } # from the least
+is "Prometheus' file: the peak is that of all ranks to the end" \
+    "$rc:$err$(sed -n 's/^ddp_memory_peak_bytes{.*} //p' "$tmp/peak.prom")" "0:$(peaks | tail -n 1)"
+ok "... which was another's than rank 0's" test "$(peaks | tail -n 1)" -gt $(($(peaks | head -n 1) + (32 << 20)))
+is "... and without items there is no sample of them" "$(grep -c '^ddp_items_total' "$tmp/peak.prom")" 0
 # goodput of two ranks, in a job whose Slurm is these two programs
 mkdir "$tmp/bin"
 printf '#!/bin/sh\nfor format; do :; done\necho "$format" | sed "s/%%i/4711/; s/%%k/mine/"\n' >"$tmp/bin/squeue"

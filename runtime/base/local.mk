@@ -23,6 +23,7 @@ libbase_la_SOURCES = \
 	%D%/knob_argv.c \
 	%D%/lobby.c %D%/lobby.h \
 	%D%/meminfo.c %D%/meminfo.h \
+	%D%/namespace.h \
 	%D%/nearest.c %D%/nearest.h \
 	%D%/notice.c %D%/notice.h \
 	%D%/num.c %D%/num.h \

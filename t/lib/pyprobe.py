@@ -21,6 +21,7 @@ metrics FOLDER FILE
 progress DDP        what `DDP ps` shows of rank 0 after three steps
 record FOLDER       events of the program's own, in the run's record
 goodput FOLDER      steps, and then what goodput() says
+peak FOLDER         60 steps, in which rank 1 has 64 MiB more than rank 0
 parts FOLDER        steps whose parts take known times, which the run's record is to have
 wrong FOLDER        what is refused
 written FOLDER      parameters that are written to before optimizer.step(), while a checkpoint is copied
@@ -691,6 +692,14 @@ def goodput(folder):
     say(slurm_ddp.goodput())
 
 
+def peak(folder):
+    ckpt = slurm_ddp.Checkpoint(folder, every=0)
+    ballast = b"1" * (slurm_ddp.world().rank * 64 << 20)
+    for _ in range(60):  # of which 50 are an interval, and the last is rank 0's alone
+        ckpt.step()
+    del ballast
+
+
 def parts(folder):
     def work(name, s):
         with slurm_ddp.part(name):
@@ -823,7 +832,8 @@ def used(n, *lives):
 
 
 CHECKS = (sampler, resume, order, peers, children, spawned, workers, raises, stop, requeue, deadline, state, full,
-          fails, torch, written, metrics, progress, record, goodput, parts, wrong, inner, kept, seeds, used)
+          fails, torch, written, metrics, progress, record, goodput, peak, parts, wrong, inner, kept, seeds,
+          used)
 if __name__ == "__main__":
     {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
     if sys.argv[1] in ("sampler", "resume"):

@@ -21,6 +21,7 @@
 
 enum { SIZE = 3 };
 #define PATIENCE_S 30.0
+static const char step_secret[] = "0123456789abcdef0123456789abcdeffedcba9876543210fedcba9876543210";
 
 /* The first thing that a child does: it ends on its own where this process has ended or given it up. */
 static int receive_card(int fd, char *buf, size_t size, struct boot_join *j)
@@ -64,9 +65,8 @@ static int rank_main(int rank, int fd)
 }
 
 /* Ranks are forked before the host has a thread: a child of a process with threads may find malloc locked for ever. */
-static void a_host_serves_until_all_have_left(void **state)
+static void exchange_by_a_host(void)
 {
-    (void)state;
     ddp_error_t e;
     int card[SIZE][2];
     for (int rank = 0; rank < SIZE; rank++) {
@@ -89,6 +89,26 @@ static void a_host_serves_until_all_have_left(void **state)
         assert_true(wait(&status) > 0);
         assert_int_equal(status, 0);
     }
+}
+
+static void a_host_serves_until_all_have_left(void **state)
+{
+    (void)state;
+    exchange_by_a_host();
+}
+
+/* By which the host and each rank find the token. */
+static void a_host_serves_ranks_that_have_its_secret(void **state)
+{
+    (void)state;
+    setenv(SECRET_VARIABLE, step_secret, 1);
+    exchange_by_a_host();
+}
+
+static int forget_secret(void **state)
+{
+    (void)state;
+    return unsetenv(SECRET_VARIABLE);
 }
 
 /* Rank 1 of three: joins, says so through out, and fences only after a byte from fd. */
@@ -283,34 +303,33 @@ static int read_with(const char *secret, const char *card, char token[65])
 static void the_card_of_a_step_with_a_secret_tells_nobody_and_is_nobody_elses(void **state)
 {
     (void)state;
-    static const char secret[] = "0123456789abcdef0123456789abcdeffedcba9876543210fedcba9876543210";
     static const char other[] = "0123456789abcdef0123456789abcdeefedcba9876543210fedcba9876543210";
     char token[65], again[65], card[1024];
-    setenv(SECRET_VARIABLE, secret, 1);
+    setenv(SECRET_VARIABLE, step_secret, 1);
     boot_host_t *h = boot_host_create(1, false, NULL), *later = boot_host_create(1, false, NULL);
     snprintf(card, sizeof card, "%s", boot_host_card(h));
-    assert_int_equal(read_with(secret, card, token), 0);
+    assert_int_equal(read_with(step_secret, card, token), 0);
     assert_int_equal(strlen(token), 64);
     assert_null(strstr(card, token));
-    assert_int_equal(read_with(secret, boot_host_card(later), again), 0);
+    assert_int_equal(read_with(step_secret, boot_host_card(later), again), 0);
     assert_string_not_equal(token, again);
     assert_int_equal(read_with(other, card, again), BOOT_HOST_FORGED);
     assert_int_equal(read_with(NULL, card, again), BOOT_HOST_FORGED);
     for (size_t i = 0; card[i]; i++) {
         card[i] ^= 1;
-        assert_int_equal(read_with(secret, card, again), BOOT_HOST_FORGED);
+        assert_int_equal(read_with(step_secret, card, again), BOOT_HOST_FORGED);
         card[i] ^= 1;
     }
     setenv("PMIX_NAMESPACE", "prterun-4711@1", 1); /* mpirun's */
-    assert_int_equal(read_with(secret, card, again), BOOT_HOST_FORGED);
+    assert_int_equal(read_with(step_secret, card, again), BOOT_HOST_FORGED);
     setenv("PMIX_NAMESPACE", "slurm.pmix.4711.0", 1);
-    assert_int_equal(read_with(secret, card, again), 0);
+    assert_int_equal(read_with(step_secret, card, again), 0);
     unsetenv("PMIX_NAMESPACE");
     unsetenv(SECRET_VARIABLE);
     boot_host_destroy(h, 0);
     boot_host_destroy(later, 0);
     h = boot_host_create(1, false, NULL);
-    assert_int_equal(read_with(secret, boot_host_card(h), again), BOOT_HOST_FORGED);
+    assert_int_equal(read_with(step_secret, boot_host_card(h), again), BOOT_HOST_FORGED);
     unsetenv(SECRET_VARIABLE);
     boot_host_destroy(h, 0);
 }
@@ -501,6 +520,7 @@ static void a_rank_looks_where_the_server_is_by_now(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_host_serves_until_all_have_left),
+    cmocka_unit_test_teardown(a_host_serves_ranks_that_have_its_secret, forget_secret),
     cmocka_unit_test(a_failed_exchange_ends_soon),
     cmocka_unit_test(a_host_with_few_descriptors),
     cmocka_unit_test(a_host_does_not_wait_beyond_its_deadline),
