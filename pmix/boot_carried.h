@@ -1,5 +1,5 @@
 /* boot_carried.h - a boot under a launcher that carries one value, rank 0's card: all else goes over the boot server in
- * rank 0 (boot_host.h) that the card names. What boot_pmix.c and boot_pmi.c share. Private to pmix/. */
+ * rank 0 (boot_host.h) that the card names. What boot_pmix.c, boot_pmi.c and boot_guard.c share. Private to pmix/. */
 #ifndef DDP_PMIX_BOOT_CARRIED_H
 #define DDP_PMIX_BOOT_CARRIED_H
 

@@ -180,6 +180,8 @@ static int server_watch(boot_server_t *s, ddp_error_t *errp)
     return 0;
 }
 
+_Static_assert(WIRE_TOKEN_LEN == 2 * BOOT_TOKEN_BYTES, "a token is sent in hexadecimal");
+
 boot_server_t *boot_server_create(const char *addr, const char *token, int size, ddp_error_t *errp)
 {
     if (size < 1 || size > WIRE_SIZE_MAX || !wire_token_ok(token)) {

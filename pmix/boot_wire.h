@@ -1,7 +1,7 @@
 /* boot_wire.h - the protocol of the `local` boot: its frames and its addresses. Private to pmix/.
  *
  * A frame is a length (4 bytes, little-endian: of all that follows), a type (1 byte) and a body. The client speaks,
- * the server answers HELLO, FENCE, GET and WHO with one frame each; PUT, ABORT and BYE have no answer. ERROR can come
+ * the server answers HELLO, FENCE, GET and WHO with one frame each; PUT and BYE have no answer. ERROR can come
  * in place of any answer. Until a HELLO with the right token the server believes nothing and says nothing: a stranger
  * sees its connection closed.
  *
@@ -11,7 +11,7 @@
  *   FENCE                                          DONE, once every rank has sent FENCE
  *   GET    rank[4] key                             VALUE data
  *   WHO                                            LATE text: which ranks the fence waits for
- *   BYE
+ *   BYE    [text]: why, where the rank gives up
  *                                                  ERROR domain[4] code[4] text
  *
  * An address is unix:@NAME (abstract), unix:/PATH or tcp:HOST:PORT (HOST may be [IPv6]). The token goes over TCP in

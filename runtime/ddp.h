@@ -578,7 +578,7 @@ struct ddp_group {
     int rank, size;   /* of this process in the group, and how many there are */
     const char *node; /* ranks with the same text are on one node and share memory; NULL: as for ddp_init */
     const char *name; /* what errors call this rank, beside its number: at most 63 bytes; NULL: its host's name */
-    double timeout_s; /* deadline of every wait; 0: DDP_TIMEOUT */
+    double timeout_s; /* deadline of every wait; 0: DDP_TIMEOUT; inf: none */
     void *ctx;
     /* Publishes data[0..n) under key, which is used once. 0, or -1 with *errp filled. Called within ddp_group alone. */
     int (*put)(void *ctx, const char *key, const void *data, size_t n, ddp_error_t *errp);

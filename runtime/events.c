@@ -11,6 +11,7 @@
 
 #include "runtime/base/num.h"
 #include "runtime/handle.h"
+#include "runtime/record/line.h"
 
 /* The line that was begun. */
 static void end(ddp_t *d)
@@ -65,7 +66,7 @@ static void start(ddp_t *d)
 {
     struct recorder *r = &d->events.file;
     recorder_begin(r, "start");
-    recorder_count(r, "v", 1);
+    recorder_count(r, "v", RECORD_VERSION);
     recorder_job(r);
     recorder_text(r, "program", program_invocation_short_name);
     recorder_text(r, "version", DDP_VERSION);
@@ -149,13 +150,11 @@ static double rate_of(const struct pace_own *o)
 /* What the ranks have gathered. */
 static void put_pace(ddp_t *d, bool has_steps)
 {
-    static const char *const part[DDP_PARTS] = {"data",      "forward",    "backward", "exposed",
-                                                "optimizer", "checkpoint", "other"};
     struct recorder *r = &d->events.file;
     const struct pace_interval *i = &d->pace.last;
     recorder_enter(r, "parts");
     for (int k = 0; k < DDP_PARTS; k++)
-        recorder_number(r, part[k], i->part_s[k]);
+        recorder_number(r, record_part_name(k), i->part_s[k]);
     recorder_leave(r);
     recorder_number(r, "hidden_s", d->device || !has_steps ? NAN : i->hidden_s);
     put_each(d, "compute_s", compute_of);

@@ -75,6 +75,9 @@ static int check_group(const struct ddp_group *g, ddp_error_t *errp)
         return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_group: rank %d of %d ranks", g->rank, g->size);
     if (!g->put || !g->get)
         return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_group: it needs put and get");
+    if (!(g->timeout_s >= 0))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_group: timeout_s %g: give seconds, or 0 for DDP_TIMEOUT",
+                         g->timeout_s);
     return 0;
 }
 

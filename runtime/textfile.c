@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/num.h"
 #include "runtime/handle.h"
+#include "runtime/record/line.h"
 #include "runtime/record/write.h"
 #include "runtime/sched/slurm.h"
 
@@ -51,19 +53,21 @@ static const struct family {
     {"ddp_checkpoint_timestamp_seconds", GAUGE, "When it was committed.", AT(ckpt_t)},
 };
 
+_Static_assert((int)DDP_PARTS == (int)RECORD_PARTS, "a record has the parts of a step");
+
 static void write_text(struct textfile *t)
 {
-    static const char *const part[DDP_PARTS] = {"part=\"data\"",     "part=\"forward\"",   "part=\"backward\"",
-                                                "part=\"exposed\"",  "part=\"optimizer\"", "part=\"checkpoint\"",
-                                                "part=\"other\""};
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         prometheus_family(&t->file, families[i].name, families[i].type, families[i].help);
         prometheus_sample(&t->file, NULL, *(const double *)((const char *)&t->v + families[i].at));
     }
     prometheus_family(&t->file, "ddp_time_seconds_total", COUNTER,
                       "Where the time of the steps went, mean over the ranks; exposed: communication.");
-    for (int i = 0; i < DDP_PARTS; i++)
-        prometheus_sample(&t->file, part[i], t->v.part_s[i]);
+    for (int i = 0; i < DDP_PARTS; i++) {
+        char label[32];
+        snprintf(label, sizeof label, "part=\"%s\"", record_part_name(i));
+        prometheus_sample(&t->file, label, t->v.part_s[i]);
+    }
     prometheus_family(&t->file, "ddp_slow_rank_ratio", GAUGE,
                       "The slowest rank's computing time over the median rank's, where it is a slow one.");
     prometheus_sample(&t->file, t->slow_labels, t->v.slow_factor);

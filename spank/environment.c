@@ -18,6 +18,7 @@ struct maker {
     void *arg;
     struct environment *env;
     ddp_error_t *errp;
+    bool is_full; /* a variable had no place in env */
 };
 
 /* DDP_SET's items are joined by commas, so a comma in a value is written otherwise. */
@@ -81,8 +82,10 @@ static const char *get_users(const struct maker *m, const char *name)
 static void set(struct maker *m, const char *name, const char *value)
 {
     struct environment *e = m->env;
-    if (e->n_vars == ENVIRONMENT_VARS_MAX)
+    if (e->n_vars == ENVIRONMENT_VARS_MAX) {
+        m->is_full = true;
         return;
+    }
     e->var[e->n_vars].name = name;
     snprintf(e->var[e->n_vars].value, sizeof e->var[0].value, "%s", value);
     e->n_vars++;
@@ -354,7 +357,7 @@ int environment_make(const struct step *step, const struct keys *o, const struct
                      const struct port_ephemeral *ephemeral, lookup_f lookup, void *arg, struct environment *ret,
                      ddp_error_t *errp)
 {
-    struct maker m = {step, o, lookup, arg, ret, errp};
+    struct maker m = {step, o, lookup, arg, ret, errp, false};
     memset(ret, 0, sizeof *ret);
     offer(&m, "RANK", step->rank, step->size);
     offer(&m, "WORLD_SIZE", step->size, 1);
@@ -371,6 +374,9 @@ int environment_make(const struct step *step, const struct keys *o, const struct
     make_stop(&m);
     make_torchrun(&m);
     make_guard(&m, place);
+    if (m.is_full)
+        return error_set(errp, DDP_E_SYSTEM, E2BIG, "more than %d variables for a task: raise ENVIRONMENT_VARS_MAX",
+                         ENVIRONMENT_VARS_MAX);
     environment_list(ret);
     warn_gpus(&m, place);
     return 0;

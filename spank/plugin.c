@@ -5,7 +5,7 @@
  *   srun (the user)                  local_user_init, exit: the tables of a verbose step (gather.h)
  *   slurmd (root)                    slurm_spank_init: has a child process read the cores for the tasks (cache.h)
  *   slurmstepd (root)                slurm_spank_init, the option's callback: these copy at most 4 KiB, parse nothing
- *   slurmstepd (euid user)           user_init: looks at two variables, maps the board
+ *   slurmstepd (euid user)           user_init: looks at four variables, maps the board
  *   slurmstepd (root)                task_exit: looks for two variables, waits a moment for the step's last words
  *   the task (the user)              task_init: everything
  * Failing in slurmstepd before the task exists drains the node or goes unnoticed, so only srun, sbatch, salloc and the

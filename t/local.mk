@@ -75,7 +75,7 @@ SHELL_TESTS = \
 	%D%/t6104-ckpt-load.t \
 	%D%/t6105-ckpt-flight.t \
 	%D%/t6106-ckpt-links.t \
-	%D%/t6110-window.t \
+	%D%/t6110-cut.t \
 	%D%/t6501-python.t \
 	%D%/t6502-python-slurm.t \
 	%D%/t6503-python-backend.t \

@@ -19,6 +19,7 @@ like "... what came of it" "$out" "  steps +2000 of 2000"$'\n'"  interruptions +
 like "... loss" "$out" "  last loss +1\.747"$'\n'"  best validation +1\.823 at 2000"$'\n'
 like "... speed" "$out" "  throughput +68\.5 k tokens/s"$'\n'"  arithmetic +4\.41 TFLOP/s"$'\n'"[^:]+peak +36\.7 %"$'\n'
 like "... efficiency" "$out" "  scaling efficiency +83\.8 %"$'\n'"  speedup +6\.7 x 1 rank"$'\n'
+like "... communication" "$out" "  hidden communication +52\.1 %"$'\n'
 like "... parts, with a bar" "$out" "  forward +131 ms +27\.3 %  █████████"
 like "... that add up" "$(awk '/step.s time goes/,/^$/ { sum += $4 } END { print sum }' <<<"$out")" "^(99\.9|100)"
 like "... goodput" "$out" $'\n'"goodput 74\.2% of [0-9]+ min [0-9]+ s: useful time, "
@@ -28,6 +29,11 @@ like "... the time line" "$out" $'\n'"  =+x+r=+x+=+-+=+"$'\n'" +F +F +R"$'\n'
 is "... what happened" "$(sed -n 's/^  [0-9:]\+ *[0-9]\+  \([a-z]*\)  .*/\1/p' <<<"$out" | paste -sd' ')" \
     "start failure restart resume failure restart resume stop end requeue start resume checkpoint end"
 is "... in 100 columns" "$(grep -cE '.{101}' <<<"$out")" 0
+sed 's/"ranks": 8/"ranks": 1/; s/"nodes": [^]]*/"nodes": ["n0"/; s/\[\([0-9.]*\), [^]]*\]/[\1]/g' \
+    "$data/killed.jsonl" >"$tmp/alone.jsonl"
+report "$tmp/alone.jsonl"
+like "one rank has no communication to hide" "$rc:$err:$out" '^0::.*  ran on +1 rank, 1 node, cpu'
+unlike "... nor is any told" "$out" "hidden communication"
 LC_ALL=C report "$data/killed.jsonl"
 is "plain bars where no others can be shown" "$(LC_ALL=C grep -c '[^ -~]' <<<"$out")" 0
 like "... of the same length" "$out" "  forward +131 ms +27\.3 %  #{11}"$'\n'

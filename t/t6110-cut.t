@@ -2,7 +2,7 @@
 # A stop inside a step of many micro-steps: what was added up so far is saved, the resumed step goes on from there, and
 # every bit is that of a run that was not stopped.
 . "$(dirname "$0")/lib/tap.sh"
-probe=$top_builddir/t/lib/windowprobe
+probe=$top_builddir/t/lib/cutprobe
 export DDP_STOP_WITHIN=0 # every step is a long one
 
 go() { # RANKS NAME STEPS ACCUM SHARDS [STEP MICRO RANK]

@@ -201,7 +201,7 @@ probe 1 cpu 3 accum=4 stop=1 ckpt="$tmp/cut" --ddp-stop-within=0
 is "a step that is cut on the processor" "$rc" 75
 probe 1 cuda 3 accum=4 ckpt="$tmp/cut" --ddp-ckpt-every=0
 is "... begins anew on a GPU" "$rc $(grep ^resumed <<<"$out") $(last)" "0 resumed 0 $end" || diag "$err"
-like "... and that is said" "$out" 'warning .*step 1 was begun on 1 ranks, on processors: it begins anew'
+like "... and that is said" "$out" 'warning .*step 1 was begun on 1 rank, on processors: it begins anew'
 probe 1 cuda 3 accum=4 stop=1 ckpt="$tmp/uncut" --ddp-stop-within=0
 is "on a GPU the step is finished first" "$rc $(ls "$tmp/uncut")" "75 step-00000001"
 probe 1 cpu 3 accum=4 ckpt="$tmp/uncut" --ddp-ckpt-every=0

@@ -5,6 +5,7 @@
 
 #include "runtime/base/cgroup.h"
 #include "runtime/base/meminfo.h"
+#include "runtime/base/num.h"
 
 int budget_check(const char *root, const struct budget_part *parts, size_t n_parts, int n_ranks, ddp_error_t *errp)
 {
@@ -24,6 +25,6 @@ int budget_check(const char *root, const struct budget_part *parts, size_t n_par
         snprintf(why, sizeof why, "it has %llu left: take one with more", there);
     return error_set(errp, DDP_E_SYSTEM, ENOMEM,
                      "%d rank%s on this node want%s %llu bytes of memory (%s: %zu each), but %s or start fewer ranks "
-                     "per node", n_ranks, n_ranks == 1 ? "" : "s", n_ranks == 1 ? "s" : "", wanted, most->name,
+                     "per node", n_ranks, PLURAL(n_ranks), n_ranks == 1 ? "s" : "", wanted, most->name,
                      most->n_bytes, why);
 }

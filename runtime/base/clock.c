@@ -11,7 +11,8 @@ uint64_t clock_ns(void)
 
 uint64_t deadline_in(double seconds)
 {
-    return clock_ns() + (uint64_t)(seconds * (double)NS_PER_S);
+    double wait_s = seconds > 0 ? seconds : 0;
+    return clock_ns() + (uint64_t)((wait_s < DEADLINE_MAX_S ? wait_s : DEADLINE_MAX_S) * (double)NS_PER_S);
 }
 
 uint64_t deadline_left_ns(uint64_t when)

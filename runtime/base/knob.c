@@ -39,6 +39,8 @@ const char *knob_range(const struct knob *k, char *buf, size_t size)
         snprintf(buf, size, "on|off");
         break;
     case KNOB_INT:
+        snprintf(buf, size, "%.0f..%.0f", k->min, k->max);
+        break;
     case KNOB_DOUBLE:
         snprintf(buf, size, "%.10g..%.10g", k->min, k->max);
         break;
@@ -47,7 +49,7 @@ const char *knob_range(const struct knob *k, char *buf, size_t size)
         break;
     case KNOB_STRING:
     case KNOB_PATH:
-        snprintf(buf, size, "TEXT");
+        snprintf(buf, size, "%s", k->value ? k->value : "TEXT");
         break;
     }
     return buf;

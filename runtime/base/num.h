@@ -19,6 +19,9 @@ int num_double(const char *text, double min, double max, double *ret);
 /* x in as few digits as give it back. */
 void num_format(double x, char *buf, size_t size);
 
+/* Behind a noun that counts n: "s", but of one. */
+#define PLURAL(n) ((n) == 1 ? "" : "s")
+
 /* on|yes|true|1 or off|no|false|0. Same errors. */
 int num_bool(const char *text, bool *ret);
 

@@ -12,7 +12,7 @@
     .help = "seconds that any wait for another rank may take"
 
 #define SETTING_INTERFACE                                                                                              \
-    .env = "DDP_INTERFACE", .type = KNOB_STRING, .max = 15,                                                            \
+    .env = "DDP_INTERFACE", .type = KNOB_STRING, .max = 15, .value = "NAME",                                           \
     .help = "network interface between nodes; unset: the one towards MASTER_ADDR"
 
 #define SETTING_CKPT_PRIVATE                                                                                           \

@@ -203,7 +203,7 @@ int train_step(train_t *t, struct train_times *ret_times, double *ret_loss, ddp_
     return 0;
 }
 
-/* The products of one layer from n_in to n_out, as kernel_linear_forward and _backward do them, without the biases. */
+/* The products of one layer from n_in to n_out, as the trainer does them forward and backward, without the biases. */
 static void layer_products(train_t *t, size_t rows, size_t n_in, size_t n_out, struct ddp_param w)
 {
     kernel_matmul(t->wide, t->narrow, w.value, &(struct matmul){.m = rows, .n = n_out, .k = n_in});

@@ -49,7 +49,7 @@ struct manifest_state {
         int micro;           /* micro-steps done in the step after `step`; 0: none, and no tensors of it are there */
         int n_ranks;
         double scale;        /* losses were multiplied by it; 0: not known, 1 then */
-    } window;
+    } cut;
     struct {
         double scale;        /* 0: losses are not scaled, or the scale is constant */
         int n_good;          /* steps since the scale changed */

@@ -207,8 +207,8 @@ static int say(const struct options *o, const struct check *c)
     if (o->is_json && write_json(c, l) != 0)
         code = EXIT_FAILURE;
     if (!o->is_json) {
-        printf("ddp check: %d rank%s on %d node%s, %.1f s\n", c->size, c->size == 1 ? "" : "s", c->n_nodes,
-               c->n_nodes == 1 ? "" : "s", c->took_s);
+        printf("ddp check: %d rank%s on %d node%s, %.1f s\n", c->size, PLURAL(c->size), c->n_nodes,
+               PLURAL(c->n_nodes), c->took_s);
         verdicts_print(stdout, l);
     }
     verdicts_clear(l);

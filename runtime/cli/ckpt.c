@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/base/io.h"
+#include "runtime/base/num.h"
 #include "runtime/base/plain.h"
 #include "runtime/ckpt/export.h"
 #include "runtime/ckpt/folder.h"
@@ -167,9 +168,9 @@ static void show_state(const struct manifest_state *s)
     row("saved at", s->saved_at);
     row("why", s->reason);
     row("software", s->software);
-    printf("  %-12s  %d on %d node%s", "ranks", s->world_size, s->n_nodes, s->n_nodes == 1 ? "" : "s");
+    printf("  %-12s  %d on %d node%s", "ranks", s->world_size, s->n_nodes, PLURAL(s->n_nodes));
     if (s->n_threads)
-        printf(", %d thread%s each", s->n_threads, s->n_threads == 1 ? "" : "s");
+        printf(", %d thread%s each", s->n_threads, PLURAL(s->n_threads));
     printf("\n");
     row("sums over", s->summed_over);
     row("CPU", s->cpu);
@@ -183,14 +184,15 @@ static void show_state(const struct manifest_state *s)
                "; batch %" PRIu64 " x %d, shards %d\n", "data", s->data.epoch, s->data.cursor, s->data.n_samples,
                plain(s->data.order, order), s->data.seed, s->data.batch, s->data.accum, s->data.shards);
     if (s->n_skipped)
-        printf("  %-12s  %d steps in a row\n", "skipped", s->n_skipped);
+        printf("  %-12s  %d step%s in a row\n", "skipped", s->n_skipped, PLURAL(s->n_skipped));
     if (s->loss_scale.scale > 0)
-        printf("  %-12s  %g, for %d steps\n", "loss scale", s->loss_scale.scale, s->loss_scale.n_good);
-    if (s->window.micro)
-        printf("  %-12s  %d micro-steps of the next step are done, on %d ranks\n", "window", s->window.micro,
-               s->window.n_ranks);
+        printf("  %-12s  %g, for %d step%s\n", "loss scale", s->loss_scale.scale, s->loss_scale.n_good,
+               PLURAL(s->loss_scale.n_good));
+    if (s->cut.micro)
+        printf("  %-12s  %d micro-step%s of the next step done, on %d rank%s\n", "cut", s->cut.micro,
+               PLURAL(s->cut.micro), s->cut.n_ranks, PLURAL(s->cut.n_ranks));
     printf("  %-12s  %.1f s in %d run%s, %d of which failed\n", "trained", s->trained_s, s->n_runs,
-           s->n_runs == 1 ? "" : "s", s->n_failures);
+           PLURAL(s->n_runs), s->n_failures);
 }
 
 static void show_lists(const struct manifest *m)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/base/knob.h"
+#include "runtime/base/num.h"
 #include "runtime/cli/cli.h"
 #include "topology/devices.h"
 #include "topology/show.h"
@@ -171,8 +172,8 @@ static void choose_ranks(const struct view *o, struct scene *s, const char *whos
     const char *why = o->n_ranks > 0 ? "as asked" : s->devices.n ? "one per GPU" : "one per NUMA node";
     char cpus[64], gpus[64] = "";
     if (whose_gpus)
-        snprintf(gpus, sizeof gpus, "; %d GPU%s by %s", s->devices.n, s->devices.n == 1 ? "" : "s", whose_gpus);
-    snprintf(s->about, sizeof s->about, "%d rank%s, %s; CPUs %s (%s)%s", n, n == 1 ? "" : "s", why,
+        snprintf(gpus, sizeof gpus, "; %d GPU%s by %s", s->devices.n, PLURAL(s->devices.n), whose_gpus);
+    snprintf(s->about, sizeof s->about, "%d rank%s, %s; CPUs %s (%s)%s", n, PLURAL(n), why,
              cpus_format(&s->cpus, cpus, sizeof cpus), whose_cpus, gpus);
     s->request = (struct placement_request){.inventory = &s->inv, .n_ranks = n};
 }

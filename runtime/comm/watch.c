@@ -236,7 +236,7 @@ bool watch_is_late(watch_t *w, int suspect, uint64_t deadline, double timeout_s,
         board_ring(w->board);
     watch_waits_for(w, suspect);
     if (w->late.deadline != deadline && now > deadline + OVERSLEPT_NS)
-        w->late.not_before = now + (uint64_t)(timeout_s * NS_PER_S);
+        w->late.not_before = deadline_in(timeout_s);
     if (now < w->late.not_before) {
         w->late.deadline = deadline;
         w->late.since = now;

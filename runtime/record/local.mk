@@ -1,6 +1,7 @@
 # runtime/record: what libddp writes, and what is read of that
 noinst_LTLIBRARIES += librecord.la librecordread.la
 librecord_la_SOURCES = \
+	%D%/line.h \
 	%D%/number.c %D%/number.h \
 	%D%/prometheus.c %D%/prometheus.h \
 	%D%/write.c %D%/write.h

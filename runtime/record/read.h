@@ -9,28 +9,14 @@
 #include <stdio.h>
 
 #include "runtime/base/error.h"
-
-#define RECORD_VERSION 1
+#include "runtime/record/line.h"
 
 /* Records come from outside. A line within these limits takes at most 200 MiB while it is parsed; what is kept of one
  * takes at most some hundred bytes, its texts and lists among them, and the table of ranks 64 MiB. */
-#define RECORD_LINE_MAX (2u << 20)  /* bytes of a line; four numbers for each of 16384 ranks take up to 1 MiB */
 #define RECORD_LINES_MAX (1u << 20) /* that are kept; at 50 steps a line, 50 million steps */
 #define RECORD_RANKS_MAX 16384
 #define RECORD_TEXT_MAX 240         /* bytes of a text; what is longer is cut */
 #define RECORD_COLUMNS 256          /* even */
-
-enum record_event {
-    RECORD_START, RECORD_TRAIN, RECORD_RESUME, RECORD_INTERVAL, RECORD_VALIDATION, RECORD_CHECKPOINT, RECORD_SLOW,
-    RECORD_STOP, RECORD_REQUEUE, RECORD_FAILURE, RECORD_END, RECORD_EVENTS
-};
-
-/* Where the time of a step goes. */
-enum record_part {
-    RECORD_DATA, RECORD_FORWARD, RECORD_BACKWARD, RECORD_EXPOSED, RECORD_OPTIMIZER, RECORD_SAVING, RECORD_OTHER,
-    RECORD_PARTS
-};
-extern const char *const record_part_name[RECORD_PARTS];
 
 /* Below: a real number that the record lacks, or that is null there, is NAN; a text "", a rank -1, a count 0. Times are
  * seconds since 1970, durations seconds. Texts are valid UTF-8, and what could steer a terminal in them is "?". */

@@ -24,8 +24,6 @@ struct record_member {
 
 /* Stores a value that is there. false: it is of the wrong kind, out of range, or there is no memory. */
 bool record_store(const json_t *v, enum record_type type, void *at);
-/* A program writes these, too (ddp_record): what it gives in another form does not make the record unreadable. */
-bool record_is_programs(const char *event);
 /* The line's members of table m into the struct at `to`; those that it lacks become NAN, "", -1 or 0. 0, or -1. */
 int record_members(const json_t *line, const char *event, const struct record_member *m, void *to, ddp_error_t *errp);
 /* "a line EVENT WHY MEMBER"; returns -1. */

@@ -8,11 +8,6 @@
 #include "runtime/base/json_read.h"
 #include "runtime/record/read_impl.h"
 
-const char *const record_part_name[RECORD_PARTS] = {"data", "forward", "backward", "exposed", "optimizer", "checkpoint",
-                                                    "other"};
-static const char *const event_name[RECORD_EVENTS] = {"start", "train", "resume", "interval", "validation",
-                                                      "checkpoint", "slow", "stop", "requeue", "failure", "end"};
-
 /* ---- members ---- */
 
 #define AT(s, field) offsetof(struct record_##s, field)
@@ -226,7 +221,7 @@ static int read_interval(struct record *r, const json_t *line, uint64_t step, dd
     if (record_members(line, "interval", interval_members, v, errp) < 0)
         return -1;
     for (int p = 0; p < RECORD_PARTS; p++) {
-        const json_t *part = json_object_get(parts, record_part_name[p]);
+        const json_t *part = json_object_get(parts, record_part_name(p));
         if (part && !json_is_null(part) && !record_store(part, MEMBER_SECONDS, &v->part_s[p]))
             return record_bad(errp, "interval", "parts", "has impossible");
     }
@@ -246,8 +241,8 @@ static int read_other(struct record *r, const json_t *line, enum record_event ev
     struct record_other *o = &r->other[r->n_others];
     *o = (struct record_other){0};
     struct record_member text[2] = {{text_name[event] ? text_name[event] : "", MEMBER_TEXT, AT(other, text), false}};
-    if (record_members(line, event_name[event], text, o, errp) == 0 &&
-        record_members(line, event_name[event], other_members, o, errp) == 0)
+    if (record_members(line, record_event_name(event), text, o, errp) == 0 &&
+        record_members(line, record_event_name(event), other_members, o, errp) == 0)
         return 0;
     clear_other(o);
     return -1;
@@ -341,7 +336,7 @@ static int read_event(struct record *r, const json_t *line, struct record_line *
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for more lines");
     if (l->event != RECORD_START && r->n_starts == 0)
         return error_set(errp, DDP_E_DATA, EINVAL, "a line \"%s\" before the first \"start\": is this a whole record, "
-                         "as --ddp-record writes it?", event_name[l->event]);
+                         "as --ddp-record writes it?", record_event_name(l->event));
     size_t *n = l->event == RECORD_START ? &r->n_starts : l->event == RECORD_TRAIN ? &r->n_trains
                 : l->event == RECORD_INTERVAL ? &r->n_intervals : &r->n_others;
     int rc = l->event == RECORD_START      ? read_start(r, line, errp)
@@ -363,13 +358,13 @@ static int read_event(struct record *r, const json_t *line, struct record_line *
 }
 
 /* Into l->step, which stays the record's where none is told. */
-static bool read_step(const json_t *v, const char *event, struct record_line *l)
+static bool read_step(const json_t *v, struct record_line *l)
 {
     uint64_t step;
     if (!v || json_is_null(v))
         return l->event != RECORD_INTERVAL && l->event != RECORD_RESUME;
     if (!record_store(v, MEMBER_COUNT, &step))
-        return record_is_programs(event);
+        return record_is_programs(l->event);
     l->step = step;
     return true;
 }
@@ -380,13 +375,12 @@ static int read_line(struct record *r, const json_t *line, ddp_error_t *errp)
     const char *name = json_string_value(json_object_get(line, "event"));
     if (!name)
         return error_set(errp, DDP_E_DATA, EINVAL, "not a line of a record: no \"event\"");
-    while (l.event < RECORD_EVENTS && strcmp(name, event_name[l.event]))
-        l.event++;
+    l.event = record_event_of(name);
     if (l.event == RECORD_EVENTS)
         return 1;
     if (!record_store(json_object_get(line, "t"), MEMBER_SECONDS, &l.t))
         return record_bad(errp, name, "t", "has no possible");
-    if (!read_step(json_object_get(line, "step"), name, &l))
+    if (!read_step(json_object_get(line, "step"), &l))
         return record_bad(errp, name, "step", "has no possible");
     l.is_guards = json_string_length(json_object_get(line, "by")) > 0;
     if (is_told(r, line, &l))

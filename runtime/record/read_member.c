@@ -73,11 +73,6 @@ int record_bad(ddp_error_t *errp, const char *event, const char *member, const c
     return error_set(errp, DDP_E_DATA, EINVAL, "a line \"%s\" %s %s: see ddp-record(5)", event, why, member);
 }
 
-bool record_is_programs(const char *event)
-{
-    return !strcmp(event, "train") || !strcmp(event, "validation");
-}
-
 int record_members(const json_t *line, const char *event, const struct record_member *m, void *to, ddp_error_t *errp)
 {
     for (; m->name; m++) {
@@ -87,7 +82,7 @@ int record_members(const json_t *line, const char *event, const struct record_me
             return record_bad(errp, event, m->name, "lacks");
         void *at = (char *)to + m->offset;
         bool is_told = is_there && record_store(v, m->type, at);
-        if (!is_told && ((is_there && !record_is_programs(event)) || !store_none(m->type, at)))
+        if (!is_told && ((is_there && !record_is_programs(record_event_of(event))) || !store_none(m->type, at)))
             return record_bad(errp, event, m->name, "has an impossible");
     }
     return 0;

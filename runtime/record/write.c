@@ -16,8 +16,8 @@
 #include "runtime/base/json_read.h"
 #include "runtime/base/num.h"
 #include "runtime/base/plain.h"
+#include "runtime/record/line.h"
 #include "runtime/record/number.h"
-#include "runtime/record/read.h"
 
 #define MEMBERS_MAX 1000000 /* bytes */
 _Static_assert(MEMBERS_MAX + 128 <= RECORD_LINE_MAX, "with event and t they are a line that is read");
@@ -275,12 +275,8 @@ void recorder_job(struct recorder *r)
 
 bool recorder_is_own(const char *event)
 {
-    static const char *const own[] = {"start", "resume", "interval", "checkpoint", "slow",
-                                      "stop",  "requeue", "failure",  "end"};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (!strcmp(event, own[i]))
-            return true;
-    return false;
+    enum record_event known = record_event_of(event);
+    return known != RECORD_EVENTS && !record_is_programs(known);
 }
 
 bool recorder_is_name(const char *event)

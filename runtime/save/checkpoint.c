@@ -178,7 +178,7 @@ static void finish(struct save *save)
     checkpoint_set_path(save, c->dir, c->state.step);
     c->has_last = true;
     folder_add_step(&c->seen, c->state.step, NULL);
-    c->last_micro = c->state.window.micro;
+    c->last_micro = c->state.cut.micro;
     become_idle(c);
     scheduler_save_over(save, true);
 }

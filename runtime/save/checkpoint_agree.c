@@ -57,12 +57,12 @@ void checkpoint_set_path(struct save *save, const char *dir, uint64_t step)
 {
     struct ddp_checkpoint_status *s = &save->checkpoint.status;
     char name[32], path[FOLDER_PATH_MAX];
+    s->last_step = step;
     folder_name(step, name);
     if (folder_path(path, dir, name, NULL) < 0)
         return;
     size_t n = strlen(path), cut = n < sizeof s->path ? 0 : n + 1 - sizeof s->path;
     strcpy(s->path, path + cut);
-    s->last_step = step;
 }
 
 int checkpoint_add_sums(struct save *save, uint64_t *sum, ddp_error_t *errp)

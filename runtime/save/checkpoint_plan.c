@@ -24,21 +24,21 @@ static int make_files(struct save *save, ddp_error_t *errp)
     struct checkpoint *c = &save->checkpoint;
     const struct optim_rule *rule = save->state->optimizer.rule;
     size_t n = (size_t)save->state->layout.n, n_moments = (size_t)rule->n_moments;
-    struct st_tensor *t = calloc((1 + n_moments) * n + 1, sizeof *t), *window = NULL;
-    size_t n_window = 0;
+    struct st_tensor *t = calloc((1 + n_moments) * n + 1, sizeof *t), *cut = NULL;
+    size_t n_cut = 0;
     if (!t)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the names of %zu tensors", (1 + n_moments) * n);
     name_tensors(&save->state->layout, NULL, t);
     for (size_t k = 0; k < n_moments; k++)
         name_tensors(&save->state->layout, rule->suffix[k], t + (1 + k) * n);
     struct files_group group[3] = {{"model", t, n}, {"optimizer", t + n, n_moments * n}};
-    int n_groups = n_moments ? 2 : 1, rc = cut_tensors(save, &window, &n_window, errp);
-    if (rc == 0 && n_window)
-        group[n_groups++] = (struct files_group){CUT_GROUP, window, n_window};
-    c->plan.cut_micro = n_window > 0 ? save->cut.micro : 0;
+    int n_groups = n_moments ? 2 : 1, rc = cut_tensors(save, &cut, &n_cut, errp);
+    if (rc == 0 && n_cut)
+        group[n_groups++] = (struct files_group){CUT_GROUP, cut, n_cut};
+    c->plan.cut_micro = n_cut > 0 ? save->cut.micro : 0;
     if (rc == 0)
         rc = files_make(&c->plan.files, group, n_groups, (uint64_t)(save->config->ckpt_file_mb * (1 << 20)), errp);
-    free(window);
+    free(cut);
     free(t);
     for (int i = 0; rc == 0 && i < c->n_attached; i++)
         rc = files_attach(&c->plan.files, c->attached[i].name, c->attached[i].text, errp);

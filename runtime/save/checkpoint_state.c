@@ -109,9 +109,9 @@ void checkpoint_state_fill(const struct save *save, struct manifest_state *s)
     snprintf(s->reason, sizeof s->reason, "%s", c->is_stopping ? "stop" : c->was_due ? "periodic" : "request");
     strftime(s->saved_at, sizeof s->saved_at, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
     s->trained_s = c->trained_s;
-    s->window.micro = c->plan.cut_micro;
-    s->window.n_ranks = c->plan.cut_micro ? save->team->me.size : 0;
-    s->window.scale = c->plan.cut_micro ? loss_scale_factor(&save->state->loss_scale) : 0;
+    s->cut.micro = c->plan.cut_micro;
+    s->cut.n_ranks = c->plan.cut_micro ? save->team->me.size : 0;
+    s->cut.scale = c->plan.cut_micro ? loss_scale_factor(&save->state->loss_scale) : 0;
 }
 
 /* ---- resuming ---- */

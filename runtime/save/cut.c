@@ -10,9 +10,9 @@
 
 enum { STATE_LOSS, STATE_ITEMS, STATE_USED };
 
-static size_t n_state(const struct save *save)
+size_t cut_n_state(const struct state *st)
 {
-    return STATE_USED + (size_t)save->state->layout.n + (size_t)save->state->shards.n_levels;
+    return STATE_USED + (size_t)st->layout.n + (size_t)st->shards.n_levels;
 }
 
 /* A step has micro-steps that do not synchronise, and can be cut between them: what they have added up is not yet
@@ -50,7 +50,7 @@ int cut_take_memory(struct save *save, ddp_error_t *errp)
         return 0;
     if (budget_check("", &part, 1, save->team->me.local_size, errp) < 0)
         return -1;
-    w->state = calloc(n_state(save), sizeof *w->state);
+    w->state = calloc(cut_n_state(st), sizeof *w->state);
     if (!st->data.cfg.n_shards)
         w->grads = malloc(st->layout.n_bytes + sizeof(float));
     if (w->state && (w->grads || st->data.cfg.n_shards))

@@ -9,9 +9,8 @@
  * scale or parameters in another order, begins the step anew, and the work of the cut step is lost. On other ranks the
  * results have the same bits with shards.
  *
- * The tensors of rank R, with n parameters: rank-R.state, doubles: loss, items, which parameters were used [n], losses
- * of the levels of shards.h; then rank-R.grads, the gradients' arena, or, with shards, rank-R.level-J for each level in
- * use. */
+ * The tensors of rank R: rank-R.state, doubles (cut_n_state); then rank-R.grads, the gradients' arena, or, with shards,
+ * rank-R.level-J for each level in use. */
 #ifndef DDP_RUNTIME_SAVE_CUT_H
 #define DDP_RUNTIME_SAVE_CUT_H
 
@@ -22,8 +21,9 @@
 #include "runtime/ddp.h"
 
 struct save;
+struct state;
 
-#define CUT_GROUP "window" /* of files (files.h) */
+#define CUT_GROUP "window" /* what files call it (files.h), as does the manifest */
 
 struct cut {
     bool is_watched; /* the ranks agree at the ends of this step's micro-steps */
@@ -32,10 +32,13 @@ struct cut {
     bool is_refused; /* there is no memory to save these sums */
     int reason;      /* enum stop_reason */
     int micro;       /* micro-steps done in the cut step */
-    double *state;   /* [cut_n_state()] */
+    double *state;   /* [cut_n_state] */
     float *grads;    /* the arena; NULL with shards */
     struct ddp_step last; /* the result of the last whole step; of none yet: zeros */
 };
+
+/* Doubles in a rank's state: loss, items, which parameters were used, losses of the levels of shards.h. */
+size_t cut_n_state(const struct state *st);
 
 /* Called in ddp_data_open. */
 void cut_open(struct save *save);
@@ -65,6 +68,9 @@ int cut_share(struct save *save, ddp_error_t *errp);
 /* Called after the rest of the checkpoint in `path` was restored: restores the cut step if it ran on the same number of
  * ranks with the same batches, loss scale and order of parameters; else warns that the step begins anew. Collective. */
 int cut_load(struct save *save, const char *path, const struct manifest *m, ddp_error_t *errp);
+
+/* Memory for state and, without shards, grads, where there is none yet; cut_close gives it back. -1: there is not
+ * enough. */
 int cut_take_memory(struct save *save, ddp_error_t *errp);
 
 #endif

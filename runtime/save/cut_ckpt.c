@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/num.h"
 #include "runtime/ckpt/reader.h"
 #include "runtime/save/save.h"
 
@@ -18,7 +19,7 @@ static bool describe(struct save *save, int rank, int micro, size_t i, struct st
     if (i == 0) {
         snprintf(t->name, sizeof t->name, "rank-%05d.state", rank);
         t->dtype = ST_F64;
-        t->shape[0] = 2 + (uint64_t)save->state->layout.n + (uint64_t)save->state->shards.n_levels;
+        t->shape[0] = cut_n_state(save->state);
         *ret_at = save->cut.state;
         return true;
     }
@@ -101,7 +102,7 @@ static bool is_same_order(const struct layout *l, const struct manifest *m)
 static const char *begun_otherwise(const struct save *save, const struct manifest *m)
 {
     const struct state *st = save->state;
-    double scale = m->state.window.scale > 0 ? m->state.window.scale : 1;
+    double scale = m->state.cut.scale > 0 ? m->state.cut.scale : 1;
     if (st->arena.device)
         return ", on processors";
     if (scale != loss_scale_factor(&st->loss_scale))
@@ -113,7 +114,7 @@ static bool is_for_us(const struct save *save, const struct manifest *m)
 {
     const struct data_config *c = &save->state->data.cfg;
     const struct manifest_state *s = &m->state;
-    return !*begun_otherwise(save, m) && s->window.n_ranks == save->team->me.size && s->data.batch == c->batch &&
+    return !*begun_otherwise(save, m) && s->cut.n_ranks == save->team->me.size && s->data.batch == c->batch &&
            s->data.accum == c->accum && s->data.shards == c->n_shards;
 }
 
@@ -141,7 +142,7 @@ static int read_own(struct save *save, const char *path, const struct manifest *
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu files", m->n_files);
     for (size_t i = 0; i < m->n_files; i++)
         fd[i] = -1;
-    for (size_t i = 0; rc == 0 && describe(save, save->team->me.rank, m->state.window.micro, i, &t, &at); i++)
+    for (size_t i = 0; rc == 0 && describe(save, save->team->me.rank, m->state.cut.micro, i, &t, &at); i++)
         rc = read_tensor(path, m, &t, at, fd, errp);
     reader_close_files(fd, m->n_files);
     free(fd);
@@ -151,10 +152,10 @@ static int read_own(struct save *save, const char *path, const struct manifest *
 /* The step goes on where it was cut. */
 static int go_on(struct save *save, const struct manifest_state *s, ddp_error_t *errp)
 {
-    const struct data_position at = {.epoch = s->data.epoch, .cursor = s->data.cursor, .micro = s->window.micro};
+    const struct data_position at = {.epoch = s->data.epoch, .cursor = s->data.cursor, .micro = s->cut.micro};
     if (data_seek(&save->state->data, &at, errp) < 0)
         return -1;
-    save->checkpoint.last_micro = save->cut.micro = s->window.micro;
+    save->checkpoint.last_micro = save->cut.micro = s->cut.micro;
     save->cut.is_kept = true; /* ddp_batch_next puts it back */
     save->state->micro.is_unfinished = true;
     save->state->micro.began_ns = clock_ns();
@@ -165,11 +166,11 @@ int cut_load(struct save *save, const char *path, const struct manifest *m, ddp_
 {
     const struct manifest_state *s = &m->state;
     ddp_error_t why = {0}, told;
-    if (!s->window.micro)
+    if (!s->cut.micro)
         return 0;
     if (!is_for_us(save, m)) {
-        checkpoint_warn(save, "step %" PRIu64 " was begun on %d ranks%s: it begins anew", s->step + 1,
-                        s->window.n_ranks, begun_otherwise(save, m));
+        checkpoint_warn(save, "step %" PRIu64 " was begun on %d rank%s%s: it begins anew", s->step + 1,
+                        s->cut.n_ranks, PLURAL(s->cut.n_ranks), begun_otherwise(save, m));
         return 0;
     }
     if (cut_take_memory(save, &why) == 0)

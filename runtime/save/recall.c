@@ -7,6 +7,7 @@
 #include "runtime/base/budget.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/base/num.h"
 #include "runtime/ckpt/checksum.h"
 #include "runtime/save/save.h"
 
@@ -265,8 +266,8 @@ void recall_after_step(struct save *save, const double *tail, bool is_skipped)
     struct recall *r = &save->recall;
     r->is_due = tail[TAIL_SNAPSHOT] > 0 && !is_skipped && tail[TAIL_JOINED] == 0 && tail[TAIL_UNMIRRORED] == 0;
     if (tail[TAIL_MIRRORLESS] > 0 && !r->is_mirrorless)
-        checkpoint_warn(save, "snapshots of %g ranks have no copy on another node any more: a connection has failed",
-                        tail[TAIL_MIRRORLESS]);
+        checkpoint_warn(save, "snapshots of %g rank%s have no copy on another node any more: a connection has failed",
+                        tail[TAIL_MIRRORLESS], PLURAL(tail[TAIL_MIRRORLESS]));
     r->is_mirrorless = tail[TAIL_MIRRORLESS] > 0;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/num.h"
 #include "runtime/ckpt/checksum.h"
 #include "runtime/save/resume.h"
 #include "runtime/save/save.h"
@@ -207,7 +208,7 @@ static int restore(struct save *save, const struct holding *all, const struct he
     take_over(save, slot, seal.state.step);
     if (n_fetched)
         checkpoint_warn(save, "%d rank%s had no snapshot of step %" PRIu64 " and took the copy that another node kept",
-                        n_fetched, n_fetched == 1 ? "" : "s", h->step);
+                        n_fetched, PLURAL(n_fetched), h->step);
     return 1;
 }
 

@@ -32,10 +32,11 @@ static char *share_text(struct save *save, char *text, uint64_t *n, ddp_error_t 
     ddp_error_t none = {0}, told;
     if (!all)
         error_set(&none, DDP_E_SYSTEM, ENOMEM, "no memory for a text of %llu bytes", (unsigned long long)*n);
-    if (checkpoint_agree(save, &none, &told, errp) < 0)
-        return NULL;
-    if (told.code) {
-        if (errp)
+    bool is_told = checkpoint_agree(save, &none, &told, errp) == 0;
+    if (!is_told || told.code) {
+        if (!text)
+            free(all);
+        if (is_told && errp)
             *errp = told;
         return NULL;
     }
@@ -141,7 +142,7 @@ static size_t find(const struct manifest *m, const char *name, size_t guess)
 /* A tensor of a step that was cut (cut.h): no part of the model. */
 static bool is_of_cut(const struct manifest *m, size_t i)
 {
-    return m->state.window.micro && !strncmp(m->file[m->tensor[i].at.file].name, CUT_GROUP "-", sizeof CUT_GROUP);
+    return m->state.cut.micro && !strncmp(m->file[m->tensor[i].at.file].name, CUT_GROUP "-", sizeof CUT_GROUP);
 }
 
 static size_t count_own(const struct manifest *m)

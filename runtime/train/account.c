@@ -46,12 +46,12 @@ int account_begin(ddp_t *d, const struct job *j, double peak_flops, ddp_error_t 
 void account_say_batch(const ddp_t *d, const struct job *j)
 {
     const struct options *o = &j->o;
-    int n = micros(d, o);
+    int n = micros(d, o), n_ranks = ddp_world(d)->size;
     uint64_t all = global_batch(d, o);
-    printf("global batch: %zu samples", o->batch);
+    printf("global batch: %zu sample%s", o->batch, PLURAL(o->batch));
     if (n > 1)
         printf(" x %d micro-steps", n);
-    printf(" x %d ranks = %" PRIu64 " samples, %" PRIu64 " tokens\n", ddp_world(d)->size, all,
+    printf(" x %d rank%s = %" PRIu64 " sample%s, %" PRIu64 " tokens\n", n_ranks, PLURAL(n_ranks), all, PLURAL(all),
            all * o->model.context);
 }
 

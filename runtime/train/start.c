@@ -1,9 +1,10 @@
 #include "runtime/train/start.h"
 
-#include "runtime/train/account.h"
-
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "runtime/base/num.h"
+#include "runtime/train/account.h"
 
 static double mib(size_t bytes)
 {
@@ -33,7 +34,7 @@ static void say_memory(const ddp_t *d, const struct job *j, const struct ddp_dev
     if (device->is_gpu && had)
         printf("; its GPU had %.1f free", mib(had));
     else if (had)
-        printf("; %.1f MiB for %d rank%s here, %.1f were free%s", mib(all) * n, n, n == 1 ? "" : "s", mib(had),
+        printf("; %.1f MiB for %d rank%s here, %.1f were free%s", mib(all) * n, n, PLURAL(n), mib(had),
                mib(all) * n > mib(had) ? ", which may be too little" : "");
     printf("\n");
 }
@@ -46,9 +47,10 @@ void start_say(const ddp_t *d, const struct job *j, const struct ddp_device *dev
     size_t n = 0;
     for (size_t i = 0; i < j->model.n_params; i++)
         n += ddp_param_get(d, (int)i).n_elems;
-    printf("%d rank%s on %d node%s, %zu parameters, %" PRIu64 " samples of %zu tokens, %zu validation windows, "
-           "%s%s%s\n", w->size, w->size == 1 ? "" : "s", w->n_nodes, w->n_nodes == 1 ? "" : "s", n, j->n_samples,
-           j->o.model.context, j->model.n_windows, about.products, device->is_gpu ? " on " : "", device->name);
+    printf("%d rank%s on %d node%s, %zu parameters, %" PRIu64 " samples of %zu tokens, %zu validation "
+           "window%s, %s%s%s\n", w->size, PLURAL(w->size), w->n_nodes, PLURAL(w->n_nodes), n, j->n_samples,
+           j->o.model.context, j->model.n_windows, PLURAL(j->model.n_windows), about.products,
+           device->is_gpu ? " on " : "", device->name);
     account_say_batch(d, j);
     if (j->o.shards)
         printf("%d shards, %d a rank: %zu bytes (%.1f MiB) of partial sums beside %zu of gradients\n", j->o.shards,

@@ -14,6 +14,7 @@
 #include "runtime/base/descriptors.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/io.h"
+#include "runtime/base/num.h"
 
 struct file {
     char *path;
@@ -60,7 +61,7 @@ void tokens_describe(const tokens_t *t, char *ret, size_t size)
         hash = hash_step(hash_step(hash, hash_text(slash ? slash + 1 : f->path)), f->n_bytes);
         n_bytes += f->n_bytes;
     }
-    snprintf(ret, size, "%zu file%s of %" PRIu64 " bytes, %016" PRIx64, t->n_files, t->n_files == 1 ? "" : "s", n_bytes,
+    snprintf(ret, size, "%zu file%s of %" PRIu64 " bytes, %016" PRIx64, t->n_files, PLURAL(t->n_files), n_bytes,
              hash);
 }
 

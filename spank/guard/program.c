@@ -33,7 +33,7 @@ static void take_end(struct guard *g, int status)
     guard_waits_drop(&g->waiting);
     bool is_asked = g->is_asked || g->end_at;
     bool has_saved = (g->f.saves || g->f.stop.signal) && WIFEXITED(status) && WEXITSTATUS(status) == g->f.stop_code;
-    if (guard_is_by_stop(g) || (death_is_failure(status) && !has_saved && !is_asked))
+    if (guard_is_by_stop(g) || (death_is_failure(status, g->f.stop_code) && !is_asked))
         guard_report(g);
     else if (g->guards)
         guards_finish(g->guards, has_saved);

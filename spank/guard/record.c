@@ -11,6 +11,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/notice.h"
 #include "runtime/record/goodput.h"
+#include "runtime/record/line.h"
 #include "runtime/record/write.h"
 #include "runtime/sched/comment.h"
 #include "runtime/sched/slurm.h"
@@ -72,7 +73,7 @@ static void put_nodes(struct recorder *w, const struct guards_facts *f)
 static void put_start(struct recorder *w, const struct guards_facts *f, const struct guard_note *n)
 {
     begin(w, "start", n->t);
-    recorder_count(w, "v", 1);
+    recorder_count(w, "v", RECORD_VERSION);
     recorder_job(w);
     put_program(w, f);
     recorder_text(w, "version", PACKAGE_VERSION);

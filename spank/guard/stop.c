@@ -42,7 +42,10 @@ static char *join_arguments(const struct guards_facts *f, size_t *ret_n)
         fputs(f->argv[i], out);
         fputc(0, out);
     }
-    return out && fclose(out) == 0 ? text : NULL;
+    if (!out || fclose(out) == 0)
+        return out ? text : NULL;
+    free(text);
+    return NULL;
 }
 
 static void say_line(const char *line)

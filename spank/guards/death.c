@@ -13,6 +13,7 @@
 #define SHELL_SIGNAL 128
 #define NAME_AT 36
 #define TEXT_AT 100
+_Static_assert(TEXT_AT + DEATH_TEXT_MAX + 1 == DEATH_BYTES, "a death as it is sent");
 
 /* 0: none. */
 static int signal_of(int status)
@@ -32,12 +33,12 @@ int death_asked_by(int status)
     return signo == SIGTERM || signo == SIGINT || signo == SIGHUP ? signo : 0;
 }
 
-bool death_is_failure(int status)
+bool death_is_failure(int status, int saved_code)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     if (death_asked_by(status))
         return false;
-    return WIFSIGNALED(status) || (code != 0 && code != STOP_SAVED);
+    return WIFSIGNALED(status) || (code != 0 && code != saved_code);
 }
 
 bool death_is_nodes(const struct death *d)
@@ -126,9 +127,10 @@ static void say_who(const struct death *d, char *buf, size_t size)
     else if (d->kind == DEATH_SRUN)
         snprintf(buf, size, "srun has gone");
     else if (d->kind == DEATH_MISSING)
-        snprintf(buf, size, "%d task%s not come%s%s: they could not start, or nodes cannot reach each other (port_min "
+        snprintf(buf, size, "%d task%s not come%s%s: %s could not start, or nodes cannot reach each other (port_min "
                  "to port_max) or do not have the same slurm-ddp (ddp check says which)", d->how,
-                 d->how == 1 ? " has" : "s have", *d->node ? ", one of them on " : "", d->node);
+                 d->how == 1 ? " has" : "s have", !*d->node ? "" : d->how == 1 ? ", on " : ", one of them on ", d->node,
+                 d->how == 1 ? "it" : "they");
     else if (d->kind == DEATH_STUCK)
         snprintf(buf, size, "no restart: a program on %s (rank %d, perhaps) does not end by SIGKILL: is a file system "
                  "or a driver stuck?", d->node, d->rank);

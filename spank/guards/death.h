@@ -47,10 +47,10 @@ struct death {
     int restart;     /* which of those `of` follows: less than `next` where a generation was given up before it began */
 };
 
-/* Whether a program that ended with this wait status has failed. It has not after exit code 0 or 75 (stopped as was
- * asked, ddp.h), nor by SIGTERM, SIGINT or SIGHUP, which somebody has sent: Slurm at the end of a step, mostly; shells
- * say these by an exit code of 128 more. */
-bool death_is_failure(int status);
+/* Whether a program that ended with this wait status has failed. It has not after exit code 0 or saved_code (the key
+ * stop_code: stopped as was asked), nor by SIGTERM, SIGINT or SIGHUP, which somebody has sent: Slurm at the end of a
+ * step, mostly; shells say these by an exit code of 128 more. */
+bool death_is_failure(int status, int saved_code);
 
 /* Which of these three signals ended it so; 0: none. */
 int death_asked_by(int status);

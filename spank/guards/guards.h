@@ -136,7 +136,7 @@ int guards_fd(const guards_t *g);
 int guards_wait_ms(const guards_t *g); /* -1: until the descriptor is readable */
 void guards_step(guards_t *g);
 
-/* It is connected with the guard above, or is the root by its place. */
+/* For tests: it is connected with the guard above, or is the root by its place. */
 bool guards_is_joined(const guards_t *g);
 
 /* The program was asked to end, as Slurm asks all of a step: from now on whoever goes is no death. */

@@ -24,7 +24,7 @@ enum {
     TOLD_ALONE,    /* up: a program of the subtree was asked to end, and is not started again */
     TOLD_OVER,     /* down: none is started again */
     TOLD_START,    /* down: the next generation */
-    TOLD_CARD,     /* down: rank 0's card */
+    TOLD_CARD,     /* up to the root, then down: rank 0's card */
     TOLD_SAVED,    /* up: how many programs of the subtree have saved */
     TOLD_SUSPECT,  /* up: guards_suspect */
     TOLD_ACTIVITY, /* up: guards_activity, of the subtree */

@@ -12,8 +12,9 @@
 #include "runtime/base/clock.h"
 #include "spank/guards/impl.h"
 
-/* What is told in one burst at most: each node of a subtree, of 10,000 nodes 312 with 336 bytes each. */
+/* What is told in one burst at most: each node of a subtree, of 10,000 nodes 312 with a death and a head each. */
 #define SEND_BYTES (256 << 10)
+_Static_assert(312 * (DEATH_BYTES + 16) < SEND_BYTES, "a burst has room");
 
 struct link *link_add(guards_t *g, int fd, bool is_remote, enum state state)
 {

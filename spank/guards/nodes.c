@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/num.h"
 #include "spank/guards/impl.h"
 #include "spank/step/moves.h"
 
@@ -310,7 +311,7 @@ static void say_moves(guards_t *g, const char *moves)
 {
     int n_nodes = g->nodes.seats.n, n = n_nodes * g->f.local_size;
     news_add(g, "restart %d of %d: %s: %d node%s, %d rank%s", g->n_restarts, g->f.restarts, moves, n_nodes,
-             n_nodes == 1 ? "" : "s", n, n == 1 ? "" : "s");
+             PLURAL(n_nodes), n, PLURAL(n));
 }
 
 void nodes_seat(guards_t *g)

@@ -34,13 +34,13 @@ const struct knob ddp_keys[KEY_COUNT] = {
                         .help = "MASTER_PORT is the first port that Slurm reserved; unset: on under srun --resv-ports"},
     [KEY_SPARES] = {.name = "spares", .env = "DDP_SPARES", .type = KNOB_INT, .def = "0", .min = 0, .max = 100000,
                     .help = "how many nodes, the last ones, wait to take the place of one that is lost; with restarts"},
-    [KEY_STOP] = {.name = "stop", .env = "DDP_STOP", .type = KNOB_STRING, .max = 31,
+    [KEY_STOP] = {.name = "stop", .env = "DDP_STOP", .type = KNOB_STRING, .max = 31, .value = "SIGNAL@SECONDS",
                   .help = "the signal by which all programs are asked to save and end, and how many seconds before the "
                           "job's end, as in USR1@120, or none; with it guard=on"},
     [KEY_STOP_CODE] = {.name = "stop_code", .env = "DDP_STOP_CODE", .type = KNOB_INT, .def = "75", .min = 1, .max = 255,
                        .help = "exit code of a program that was asked to stop and has saved"},
     [KEY_TIMEOUT] = {.name = "timeout", SETTING_TIMEOUT},
-    [KEY_TOPO] = {.name = "topo", .env = "DDP_TOPO", .type = KNOB_STRING, .max = 255,
+    [KEY_TOPO] = {.name = "topo", .env = "DDP_TOPO", .type = KNOB_STRING, .max = 255, .value = "FILE",
                   .help = "place by this XML record of hwloc instead of the machine, as bind=print"},
     [KEY_VERBOSE] = {.name = "verbose", .env = "DDP_VERBOSE", .type = KNOB_BOOL, .def = "off",
                      .help = "print where each rank runs"},
@@ -184,9 +184,10 @@ int keys_resolve(const char *text, lookup_f lookup, void *arg, const struct keys
         return -1;
     if (o.key[KEY_RESTARTS].i > 0 || stop.signal)
         o.key[KEY_GUARD].b = true;
+    const struct knob_value *elastic = &o.key[o.key[KEY_SPARES].i > 0 ? KEY_SPARES : KEY_MIN_NODES];
     if (keys_are_elastic(&o) && o.key[KEY_RESTARTS].i == 0)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "%s is for programs that are started again: add restarts=N, how "
-                         "often", o.key[KEY_SPARES].i > 0 ? "spares" : "min_nodes");
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%s: %s is for programs that are started again: add restarts=N, "
+                         "how often", elastic->source, ddp_keys[elastic - o.key].name);
     *ret = o;
     return 0;
 }

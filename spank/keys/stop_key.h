@@ -7,7 +7,6 @@
 
 #include "runtime/base/error.h"
 
-#define STOP_SAVED 75 /* the exit code of a program that has saved (ddp.h), unless stop_code says another */
 #define STOP_BEFORE_MAX_S 1000000
 #define STOP_END_VARIABLE "SLURM_DDP_END" /* from srun to its tasks: when the job ends, seconds since 1970 */
 

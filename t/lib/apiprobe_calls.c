@@ -1,4 +1,5 @@
 /* What programs pass once: collectives in flight, options, the optimizer, data; and calls that do not fit. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,6 +71,14 @@ static int check_group(void)
     CHECK(d && ddp_world(d)->size == 1 && ddp_barrier(d, &e) == 0);
     CHECK(ddp_reduce_scatter(d, &x, 1, DDP_F32, DDP_SUM, &y, &e) == 0 && y == 3);
     ddp_finalize(d);
+    g.timeout_s = INFINITY;
+    d = ddp_group(&g, &e);
+    CHECK(d && ddp_barrier(d, &e) == 0);
+    ddp_finalize(d);
+    g.timeout_s = -1;
+    CHECK(!ddp_group(&g, &e) && strstr(e.text, "ddp_group: timeout_s -1: give seconds, or 0 for DDP_TIMEOUT"));
+    g.timeout_s = NAN;
+    CHECK(!ddp_group(&g, &e) && strstr(e.text, "ddp_group: timeout_s nan"));
     g.rank = 1;
     CHECK(!ddp_group(&g, &e) && strstr(e.text, "ddp_group: rank 1 of 1 ranks"));
     g = (struct ddp_group){.size = 1};

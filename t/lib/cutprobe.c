@@ -1,6 +1,6 @@
-/* windowprobe.c - trains a little and says every bit, for tests of stops inside a step:
+/* cutprobe.c - trains a little and says every bit, for tests of stops inside a step:
  *
- *     windowprobe DIR STEPS ACCUM SHARDS [STEP MICRO RANK [on|again|join|swap]]
+ *     cutprobe DIR STEPS ACCUM SHARDS [STEP MICRO RANK [on|again|join|swap]]
  *
  * In step STEP, micro-step MICRO, rank RANK sends itself SIGTERM. The job then saves into DIR and exits with 75; with
  * "on" it takes no notice and goes on, with "again" it does so after another SIGTERM in the next micro-step. With

@@ -97,10 +97,13 @@ check_PROGRAMS += %D%/settings
 t_lib_settings_SOURCES = %D%/settings.c
 
 # programs over libddp
-check_PROGRAMS += %D%/apiprobe %D%/ckptprobe %D%/flipprobe %D%/loopprobe %D%/windowprobe
+check_PROGRAMS += %D%/apiprobe %D%/ckptprobe %D%/cutprobe %D%/flipprobe %D%/loopprobe
 t_lib_apiprobe_SOURCES = %D%/apiprobe.c %D%/apiprobe.h %D%/apiprobe_calls.c %D%/apiprobe_steps.c %D%/apiprobe_wrong.c
 t_lib_apiprobe_LDADD = libddp.la libbase.la
 t_lib_apiprobe_LDFLAGS = $(AM_LDFLAGS) -static -Wl,--wrap=malloc,--wrap=aligned_alloc
+t_lib_cutprobe_SOURCES = %D%/cutprobe.c
+t_lib_cutprobe_LDADD = libddp.la libbase.la
+t_lib_cutprobe_LDFLAGS = $(AM_LDFLAGS) -static
 t_lib_flipprobe_SOURCES = %D%/flipprobe.c
 t_lib_flipprobe_LDADD = libddp.la libbase.la
 t_lib_flipprobe_LDFLAGS = $(AM_LDFLAGS) -static
@@ -111,9 +114,6 @@ t_lib_ckptprobe_LDFLAGS = $(AM_LDFLAGS) -static -Wl,--wrap=checksum_copy -Wl,--w
 t_lib_loopprobe_SOURCES = %D%/loopprobe.c
 t_lib_loopprobe_LDADD = libtrain.la libmodelkernels.la libddp.la libbase.la
 t_lib_loopprobe_LDFLAGS = $(AM_LDFLAGS) -static
-t_lib_windowprobe_SOURCES = %D%/windowprobe.c
-t_lib_windowprobe_LDADD = libddp.la libbase.la
-t_lib_windowprobe_LDFLAGS = $(AM_LDFLAGS) -static
 
 # the trainer and ddp bench, with calls that fail where a test wants it
 check_PROGRAMS += t/unit/train-probe %D%/bench-probe

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/num.h"
 
 enum { TOPIC_COLUMNS = 8, COLUMNS = 110 };
 
@@ -13,7 +14,7 @@ static bool is_of_pool(const struct telling *tell, int r)
 
 static void tell_pool(struct telling *tell)
 {
-    text_printf(&tell->t, ": %d core%s, CPUs ", tell->pool->n_cores, tell->pool->n_cores == 1 ? "" : "s");
+    text_printf(&tell->t, ": %d core%s, CPUs ", tell->pool->n_cores, PLURAL(tell->pool->n_cores));
     text_cpus_short(&tell->t, &tell->pool->cpus);
     text_add(&tell->t, ".");
     int others = (int)tell->inv->n_cores - tell->pool->n_cores;
@@ -89,7 +90,7 @@ static bool has_first_choice(const struct telling *tell, int r)
 static void tell_match(struct telling *tell)
 {
     int g = tell->r->n_devices, first = tell->rank % g;
-    text_printf(&tell->t, "All ranks see the same %d device%s: ", g, g == 1 ? "" : "s");
+    text_printf(&tell->t, "All ranks see the same %d device%s: ", g, PLURAL(g));
     if (tell->n_ranks <= g)
         text_add(&tell->t, "no two ranks get the same one.");
     else if (tell->n_ranks % g == 0)

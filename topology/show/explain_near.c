@@ -1,4 +1,5 @@
 /* explain_near.c - sections 3 to 6 of doc/placement.md in sentences: cores, memory node, NIC. */
+#include "runtime/base/num.h"
 #include "topology/show/explain.h"
 
 static bool has_same_core(const struct telling *tell, int r)
@@ -9,7 +10,7 @@ static bool has_same_core(const struct telling *tell, int r)
 void tell_share(struct telling *tell)
 {
     int m = tell->pool->n_cores, n = tell->pool->n_ranks;
-    text_printf(&tell->t, "%d core%s for %d rank%s: ", m, m == 1 ? "" : "s", n, n == 1 ? "" : "s");
+    text_printf(&tell->t, "%d core%s for %d rank%s: ", m, PLURAL(m), n, PLURAL(n));
     if (m < n) {
         text_add(&tell->t, "every rank has one, with others. This one serves ");
         tell_ranks(tell, has_same_core);
@@ -57,7 +58,7 @@ static void tell_home(struct telling *tell)
     if (n_home == 0) {
         text_add(&tell->t, "The pool has no core beside its GPU.");
     } else {
-        text_printf(&tell->t, "The pool has %d core%s beside its GPU, for ", n_home, n_home == 1 ? "" : "s");
+        text_printf(&tell->t, "The pool has %d core%s beside its GPU, for ", n_home, PLURAL(n_home));
         int n = tell_ranks(tell, has_same_home);
         text_add(&tell->t, n > 1 ? ", each a run of neighbours; " : "; ");
         if (tell->p->n_near == n_home)
@@ -71,7 +72,7 @@ static void tell_home(struct telling *tell)
 
 void tell_cores(struct telling *tell)
 {
-    text_printf(&tell->t, "It has %d core%s, CPUs ", tell->p->n_cores, tell->p->n_cores == 1 ? "" : "s");
+    text_printf(&tell->t, "It has %d core%s, CPUs ", tell->p->n_cores, PLURAL(tell->p->n_cores));
     text_cpus_short(&tell->t, &tell->p->cpus);
     text_add(&tell->t, ". ");
     if (!tell_is_dealt(tell) && tell_has_home(tell))

@@ -1,4 +1,5 @@
 /* words.c - names of things, the same in table, drawing, picture and explanation. */
+#include "runtime/base/num.h"
 #include "topology/show/impl.h"
 
 void show_add_gpu(struct text *t, const struct inventory *inv, int gpu)
@@ -51,7 +52,7 @@ int show_add_ranks(struct text *t, const bool *is_in, int n)
 static void add_count(struct text *t, size_t n, const char *what)
 {
     if (n)
-        text_printf(t, "%s%zu %s%s", t->n ? ", " : "", n, what, n == 1 ? "" : "s");
+        text_printf(t, "%s%zu %s%s", t->n ? ", " : "", n, what, PLURAL(n));
 }
 
 void show_add_machine(struct text *t, const struct inventory *inv)

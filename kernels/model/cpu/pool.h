@@ -15,7 +15,7 @@ typedef void pool_task_f(void *arg, size_t task, int worker);
 /* Threads in use, the caller included: OMP_NUM_THREADS (its first number), 1 where that is unset or no number. */
 int pool_threads(void);
 
-/* Sets the number of threads, 1..POOL_MAX_THREADS; ends the workers that run. */
+/* For tests: sets the number of threads, 1..POOL_MAX_THREADS; ends the workers that run. */
 void pool_set_threads(int n);
 
 /* Calls task(arg, i, worker) for each i in [0, n_tasks), worker in [0, pool_threads()), and returns when all are done.

@@ -17,7 +17,6 @@
 #include "runtime/cli/check/check.h"
 
 #define PROGRAM_MAX (256u << 20)
-#define SMALL_MAX 4096
 
 /* Of a file's bytes; 0: it cannot be read. */
 static uint64_t hash_file(const char *path)

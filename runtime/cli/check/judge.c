@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/num.h"
 
 static void judge_ranks(struct judge *j)
 {
@@ -21,8 +22,8 @@ static void judge_ranks(struct judge *j)
                     "%d ranks on %d nodes, %d to %d on a node: only %d of each send and receive between nodes", c->size,
                     c->n_nodes, least, most, least);
     else
-        verdict_add(j->out, VERDICT_OK, "ranks", NULL, "%d rank%s on %d node%s %s", c->size, c->size == 1 ? "" : "s",
-                    c->n_nodes, c->n_nodes == 1 ? "" : "s", c->size == 1 ? "alone" : "have met");
+        verdict_add(j->out, VERDICT_OK, "ranks", NULL, "%d rank%s on %d node%s %s", c->size, PLURAL(c->size),
+                    c->n_nodes, PLURAL(c->n_nodes), c->size == 1 ? "alone" : "have met");
 }
 
 /* ---- versions ---- */

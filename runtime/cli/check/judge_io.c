@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/num.h"
 #include "runtime/base/stats.h"
 #include "runtime/cli/check/judge.h"
 
@@ -72,7 +73,7 @@ void judge_links(struct judge *j)
     for (size_t i = 0; i < c->n_links; i++)
         least = c->link[i].gbs < least ? c->link[i].gbs : least;
     verdict_add(j->out, VERDICT_OK, "links", NULL, "%zu pair%s of nodes: %.3g GB/s each way, %.3g the least, %.0f us%s",
-                c->n_links, c->n_links == 1 ? "" : "s", gbs, least, latency_s * 1e6,
+                c->n_links, PLURAL(c->n_links), gbs, least, latency_s * 1e6,
                 c->n_nodes == 2 ? " (two nodes alone are not compared)" : "");
 }
 

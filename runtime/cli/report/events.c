@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/base/num.h"
 #include "runtime/cli/report/report.h"
 
 struct listing {
@@ -40,8 +41,8 @@ static void say_start(struct listing *l, const struct record_line *line)
     const struct record_start *s = &l->r->record.start[line->at];
     bool is_requeued = line->at > 0 && goodput_is_new_allocation(&s[-1], s);
     struct report_event *e = add(l, line->at == 0 || is_requeued ? "start" : "restart", line);
-    snprintf(e->text, sizeof e->text, "%d rank%s on %d node%s%s", s->n_ranks, s->n_ranks == 1 ? "" : "s", s->n_nodes,
-             s->n_nodes == 1 ? "" : "s", is_requeued ? ", after a requeue" : "");
+    snprintf(e->text, sizeof e->text, "%d rank%s on %d node%s%s", s->n_ranks, PLURAL(s->n_ranks), s->n_nodes,
+             PLURAL(s->n_nodes), is_requeued ? ", after a requeue" : "");
 }
 
 static void say_resume(struct listing *l, const struct record_line *line)

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "runtime/base/num.h"
 #include "runtime/cli/report/report.h"
 
 enum fact {
@@ -35,17 +36,12 @@ const char *const report_fact_label[REPORT_FACTS] = {
     [GOODPUT] = "goodput",
 };
 
-static const char *plural(uint64_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 static void where(const struct report_run *r, char *buf, size_t size)
 {
     const struct record_start *s = r->start;
-    int n = snprintf(buf, size, "%d rank%s", s->n_ranks, plural((uint64_t)s->n_ranks));
+    int n = snprintf(buf, size, "%d rank%s", s->n_ranks, PLURAL(s->n_ranks));
     if (s->n_nodes)
-        n += snprintf(buf + n, size - (size_t)n, ", %d node%s", s->n_nodes, plural((uint64_t)s->n_nodes));
+        n += snprintf(buf + n, size - (size_t)n, ", %d node%s", s->n_nodes, PLURAL(s->n_nodes));
     if (*s->device)
         snprintf(buf + n, size - (size_t)n, ", %.16s", s->device);
 }
@@ -69,8 +65,8 @@ static void steps(const struct report_run *r, char *buf, size_t size)
 
 static void interruptions(const struct report_run *r, char *buf, size_t size)
 {
-    snprintf(buf, size, "%zu restart%s, %zu requeue%s", r->n_restarts, plural(r->n_restarts), r->n_requeues,
-             plural(r->n_requeues));
+    snprintf(buf, size, "%zu restart%s, %zu requeue%s", r->n_restarts, PLURAL(r->n_restarts), r->n_requeues,
+             PLURAL(r->n_requeues));
 }
 
 static void throughput(const struct report_run *r, char *buf, size_t size)
@@ -118,7 +114,7 @@ static void loss(double x, uint64_t step, bool has_step, char *buf, size_t size)
 
 const char *report_fact(const struct report_run *r, int fact, char *buf, size_t size)
 {
-    double messages = r->hidden_s + r->part_s[RECORD_EXPOSED];
+    double messages = r->start->n_ranks > 1 ? r->hidden_s + r->part_s[RECORD_EXPOSED] : NAN;
     *buf = 0;
     switch ((enum fact)fact) {
     case STATE: snprintf(buf, size, "%.*s", REPORT_TEXT_MAX, r->how); break;

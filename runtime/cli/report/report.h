@@ -32,7 +32,7 @@ struct report_run {
     size_t n_restarts, n_requeues, n_failures, n_checkpoints;
 };
 
-/* 0, and the caller calls report_clear; or -1 as record_read. */
+/* 0, and the caller calls report_run_clear; or -1 as record_read. */
 int report_run_read(const char *path, struct report_run *ret, ddp_error_t *errp);
 void report_run_clear(struct report_run *r);
 

@@ -35,7 +35,7 @@ static double height(const struct stacks *s, int i, int last)
 static void put_part(const struct chart *c, const struct stacks *s, int part)
 {
     double width = CHART_WIDTH / s->n;
-    fprintf(c->f, "<path style=\"fill:var(--%s)\" d=\"", record_part_name[part]);
+    fprintf(c->f, "<path style=\"fill:var(--%s)\" d=\"", record_part_name(part));
     for (int i = 0; i < s->n; i++) {
         double top = CHART_HEIGHT * chart_share(c, height(s, i, part));
         double bottom = CHART_HEIGHT * chart_share(c, height(s, i, part - 1));
@@ -50,7 +50,7 @@ static void put_parts_legend(FILE *f, const struct report_run *r)
     char took[32], share[32];
     fputs("<ul class=\"legend\">", f);
     for (int p = 0; p < RECORD_PARTS; p++)
-        fprintf(f, "<li><i style=\"background:var(--%s)\"></i>%s %s, %s</li>", record_part_name[p], record_part_name[p],
+        fprintf(f, "<li><i style=\"background:var(--%s)\"></i>%s %s, %s</li>", record_part_name(p), record_part_name(p),
                 report_percent(r->part_s[p] / r->wall_s, share, sizeof share),
                 duration_text(r->part_s[p] / (double)r->n_steps, took, sizeof took));
     fputs("</ul>", f);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/base/num.h"
 #include "runtime/cli/report/report.h"
 
 #define BAR 40   /* columns of the longest bar */
@@ -59,7 +60,7 @@ static void put_parts(FILE *f, const struct report_run *r, bool is_wide)
         return;
     fprintf(f, "\nwhere a step's time goes\n");
     for (int p = 0; p < RECORD_PARTS; p++) {
-        fprintf(f, "  %-18s %12s %8s  ", record_part_name[p],
+        fprintf(f, "  %-18s %12s %8s  ", record_part_name(p),
                 duration_text(r->part_s[p] / (double)r->n_steps, took, sizeof took),
                 report_percent(r->part_s[p] / r->wall_s, share, sizeof share));
         put_bar(f, fmin(r->part_s[p] / r->wall_s, 1), is_wide);
@@ -119,7 +120,7 @@ static void put_events(FILE *f, const struct report_run *r, const struct report_
                 event[i].step, event[i].kind, event[i].text);
     }
     if (r->record.n_cut)
-        fprintf(f, "  %zu line%s had been cut\n", r->record.n_cut, r->record.n_cut == 1 ? "" : "s");
+        fprintf(f, "  %zu line%s had been cut\n", r->record.n_cut, PLURAL(r->record.n_cut));
 }
 
 void report_text(FILE *f, const struct report_run *r, bool is_wide)
@@ -206,7 +207,7 @@ void report_columns(FILE *f, const struct report_run *runs, int n)
                          duration_text(runs[i].part_s[p] / (double)runs[i].n_steps, took, sizeof took));
             else
                 *text[i] = 0;
-        put_row(&t, record_part_name[p], text);
+        put_row(&t, record_part_name(p), text);
     }
     fprintf(f, "\nwhat the time was worth\n");
     for (int c = 0; c < GOODPUT_CLASSES; c++) {

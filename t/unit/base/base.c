@@ -142,6 +142,16 @@ static void of_a_long_error_the_middle_goes(void **state)
     }
 }
 
+static void a_deadline_is_never_in_the_past(void **state)
+{
+    (void)state;
+    static const double s[] = {5, 1e10, 2e10, 1e300, INFINITY};
+    for (size_t i = 0; i < sizeof s / sizeof *s; i++)
+        assert_true(deadline_left_ns(deadline_in(s[i])) > 4 * NS_PER_S);
+    assert_int_equal(deadline_left_ns(deadline_in(-1)), 0);
+    assert_int_equal(deadline_left_ns(deadline_in(NAN)), 0);
+}
+
 static void io_is_whole_and_bounded(void **state)
 {
     (void)state;
@@ -294,6 +304,7 @@ static void want_of_memory_makes_no_json_wrong(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(numbers_are_strict),           cmocka_unit_test(errors_are_one_line_that_fits),
     cmocka_unit_test(lists_are_asked_whether_they_have_all),
+    cmocka_unit_test(a_deadline_is_never_in_the_past),
     cmocka_unit_test(io_is_whole_and_bounded),      cmocka_unit_test(connections_are_bounded),
     cmocka_unit_test(an_error_names_the_limit_that_it_met),
     cmocka_unit_test(text_from_elsewhere_is_made_plain), cmocka_unit_test(of_a_long_error_the_middle_goes),

@@ -24,7 +24,7 @@ static const struct manifest_state a_state = {
     .noted_data = "2 files", .summed_over = "nodes 3,1", .n_threads = 2, .reason = "periodic",
     .saved_at = "2026-11-21T20:15:02Z", .software = "slurm-ddp 0.1.0", .trained_s = 1234.567891, .n_runs = 2,
     .n_failures = 1,
-    .window = {.micro = 1, .n_ranks = 4, .scale = 8},
+    .cut = {.micro = 1, .n_ranks = 4, .scale = 8},
     .loss_scale = {.scale = 1024, .n_good = 1999},
 };
 
@@ -78,9 +78,9 @@ static void assert_same(const struct manifest *m, const struct manifest *back)
     assert_true(s->trained_s == a_state.trained_s);
     assert_int_equal(s->n_runs, 2);
     assert_int_equal(s->n_failures, 1);
-    assert_int_equal(s->window.micro, 1);
-    assert_int_equal(s->window.n_ranks, 4);
-    assert_true(s->window.scale == 8);
+    assert_int_equal(s->cut.micro, 1);
+    assert_int_equal(s->cut.n_ranks, 4);
+    assert_true(s->cut.scale == 8);
     assert_int_equal(back->n_files, m->n_files);
     assert_int_equal(back->n_tensors, m->n_tensors);
     for (size_t i = 0; i < m->n_files; i++) {
@@ -267,7 +267,7 @@ static void what_an_older_one_lacks_is_zero(void **state)
     ddp_error_t e = {0};
     if (manifest_decode(text, n, &m, &e) < 0)
         fail_msg("%s", e.text);
-    assert_true(m.state.window.scale == 0 && m.state.window.n_ranks == 4);
+    assert_true(m.state.cut.scale == 0 && m.state.cut.n_ranks == 4);
     manifest_clear(&m);
     free(text);
     text = changed("\"summation\": {", "\"another\": {", &n);

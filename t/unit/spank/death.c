@@ -15,9 +15,10 @@ static void what_somebody_wished_for_is_no_failure(void **state)
     static const int failed[] = {EXIT(1), EXIT(15), EXIT(137), EXIT(255), SIGKILL, SIGSEGV, SIGABRT | CORE, SIGUSR1};
     (void)state;
     for (size_t i = 0; i < sizeof wished / sizeof *wished; i++)
-        assert_false(death_is_failure(wished[i]));
+        assert_false(death_is_failure(wished[i], 75));
     for (size_t i = 0; i < sizeof failed / sizeof *failed; i++)
-        assert_true(death_is_failure(failed[i]));
+        assert_true(death_is_failure(failed[i], 75));
+    assert_true(death_is_failure(EXIT(75), 3) && !death_is_failure(EXIT(3), 3)); /* another stop_code */
 }
 
 static void a_signals_end_is_known_from_a_shell_too(void **state)
@@ -121,7 +122,7 @@ static void a_death_is_one_sentence(void **state)
         {{DEATH_MISSING, 0, 2, 0, 0, 0, "n2", "", 0, false, 0},
          "2 tasks have not come, one of them on n2: they could not start, or nodes cannot reach each other (po"},
         {{DEATH_MISSING, 0, 1, 0, 0, 0, "", "", 0, false, 0},
-         "1 task has not come: they could not start, or nodes cannot reach each other (port_min to port_max) or do not "
+         "1 task has not come: it could not start, or nodes cannot reach each other (port_min to port_max) or do not "
          "have the same slurm-ddp (ddp check says which)"},
         {{DEATH_STUCK, 3, 0, 0, 0, 0, "n2", "", 0, false, 0},
          "no restart: a program on n2 (rank 3, perhaps) does not end by SIGKILL"},
