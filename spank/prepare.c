@@ -157,19 +157,21 @@ static void forget_mask(void)
 }
 
 /* What tasks that lack srun's environment, or have another site file, would not know. */
-static void hand_on(const struct keys *o)
+static void hand_on(const struct keys *o, bool has_site_file)
 {
     char text[1024] = "";
-    for (size_t i = 0, used = 0; i < KEYS_OF_STEP && used < sizeof text; i++) {
+    size_t n_plain = KEYS_OF_STEP - KEYS_OF_PORTS, n = has_site_file ? KEYS_OF_STEP : n_plain;
+    for (size_t i = 0, used = 0; i < n && used < sizeof text; i++) {
         const struct knob_value *v = &o->key[keys_of_step[i]];
-        if (v->is_set && strcmp(v->source, DEFAULT_SOURCE))
+        if (v->is_set && (i >= n_plain || strcmp(v->source, DEFAULT_SOURCE)))
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%s=%s", used ? "," : "",
                                      ddp_keys[keys_of_step[i]].name, v->text);
     }
     setenv(SRUN_KEYS_VARIABLE, text, 1);
 }
 
-static void set_variables(const struct prepare_facts *f, const struct keys *o, const struct cmdline *c)
+static void set_variables(const struct prepare_facts *f, const struct keys *o, const struct cmdline *c,
+                          bool has_site_file)
 {
     char set[512] = "", text[320];
     const char *mpi = choose_mpi(o->key[KEY_MPI].choice, f, c);
@@ -194,7 +196,7 @@ static void set_variables(const struct prepare_facts *f, const struct keys *o, c
         forget_mask();
     if (!c->cpu_bind && !getenv("SLURM_CPU_BIND"))
         offer(set, sizeof set, UNBOUND_VARIABLE, "1");
-    hand_on(o);
+    hand_on(o, has_site_file);
     setenv(SRUN_SET_VARIABLE, set, 1);
     if (hiding_warn(c, prepare_lookup, NULL, text, sizeof text))
         f->warn(text);
@@ -213,8 +215,9 @@ void prepare_srun(const struct prepare_facts *f)
         is_async = c.async != NULL;
         struct task_request r = {.option = find_option(c.ddp), .site_file = f->site_file, .lookup = prepare_lookup};
         bool is_mpirun = c.command && launcher_of(1, (char *[]){(char *)c.command}) == LAUNCHER_MPI;
-        if (!is_mpirun && task_options(&r, &o, NULL, NULL) == 0 && o.mode == DDP_MODE_ON)
-            set_variables(f, &o, &c);
+        bool is_missing;
+        if (!is_mpirun && task_options(&r, &o, &is_missing, NULL) == 0 && o.mode == DDP_MODE_ON)
+            set_variables(f, &o, &c, f->site_file && !is_missing);
     }
     free(args);
 }

@@ -43,10 +43,11 @@ struct task {
 /* In place of what the node's own file says. text: of SRUN_KEYS_VARIABLE. */
 static int take_from_srun(const char *text, struct keys *site, ddp_error_t *errp)
 {
-    struct keys step = {.mode = DDP_MODE_UNSET};
-    if (*text && keys_parse(text, SRUN_KEYS_VARIABLE, &step, errp) < 0)
+    struct keys step;
+    if (keys_parse_srun(text, &step, errp) < 0)
         return -1;
-    for (size_t i = 0; i < KEYS_OF_STEP; i++)
+    size_t n = KEYS_OF_STEP - (step.key[KEY_PORT_MIN].is_set ? 0 : KEYS_OF_PORTS);
+    for (size_t i = 0; i < n; i++)
         site->key[keys_of_step[i]] = step.key[keys_of_step[i]];
     return 0;
 }

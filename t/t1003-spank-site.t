@@ -120,6 +120,20 @@ both() { # DESC SRUN'S NODES' WANT [OPTION...]: of srun
 both "guards on srun's host alone" '{ "guard": true }' '{}' "0 4 guarded"
 both "... and tasks without srun's environment" '{ "guard": true }' '{}' "0 4 guarded" --export=NONE
 DDP_GUARD=on both "... which says so itself" '{}' '{}' "0 4 guarded" --export=NONE
+# shellcheck disable=SC2016
+where() { # SRUN'S NODES': sets $out to the ports of two nodes' tasks
+    write_site "$2"
+    printf '%s' "$1" >"$tmp/good.json"
+    run unshare -m bash "$tmp/submit" srun -N2 -n2 --ddp=on sh -c 'echo $MASTER_PORT'
+    out="$(sort -u <<<"$out" | xargs)"
+}
+where '{ "port_min": 21000, "port_max": 21099 }' '{ "port_min": 25000, "port_max": 25999 }'
+like "ports: as srun's host says, on all nodes alike" "$rc $out$err" '^0 210[0-9][0-9]$'
+where '{}' '{ "port": 25000 }'
+like "... its defaults, too" "$rc $out$err" '^0 2[0-9]{4}$'
+unlike "... and none of theirs" "$out" "25000"
+where '{ "port": 21777 }' '{}'
+is "... one port" "$rc $out$err" "0 21777"
 both "guards on the nodes alone" '{}' '{ "restarts": 1, "stop": "USR1@5" }' "0 4 not guarded"
 # shellcheck disable=SC2016
 run unshare -m bash "$tmp/submit" srun -N2 -n2 --ddp=restarts=1 sh -c '[ "$DDP_RESTART" = 1 ] && echo again || exit 3'

@@ -159,6 +159,8 @@ static void drop(guards_t *g, struct link *l, enum death_kind of_node, bool is_c
     bool is_above = l == g->above, is_death = l->state == LINK_IS_IN && !l->is_over && l->is_remote;
     int node = l->node;
     nodes_drop(g, l);
+    if (!is_above)
+        round_take_leave(g, l);
     link_drop(g, l, of_node == DEATH_SILENT);
     if (is_above)
         g->is_dismissed = g->is_over || (g->verdict.kind != DEATH_NONE && !g->verdict.next);

@@ -176,7 +176,8 @@ struct guards {
     bool is_gone, is_asked, is_over; /* over: there is no next generation */
     bool has_saved, is_stopping, wants_requeue;
     int told_here, told_done, told_gone, told_saved; /* above */
-    int n_missing;                   /* of guards, when it was decided that there is no next generation */
+    int n_farewells; /* of the subtree's guards, in order, in a step without generations */
+    int n_missing; /* of guards, when it was decided that there is no next generation, or none would come any more */
     uint64_t stuck_at;               /* the root; 0: no generation is about to follow */
     int last_rank, n_in_row;         /* of the last deaths */
     char card[FRAME_BODY_MAX + 1];   /* "": not known yet */
@@ -310,13 +311,14 @@ void calls_look(guards_t *g, int waited_s);
 void calls_take_look(guards_t *g, int round);
 void calls_take(guards_t *g, const struct death *d);
 
-/* ---- round.c; all do nothing where there are no restarts, nor a stop or a requeue ---- */
+/* ---- round.c; where there are no restarts, nor a stop or a requeue, it is only counted who is there ---- */
 
 void round_start(guards_t *g, int generation);
 void round_over(guards_t *g);
 void round_ask(guards_t *g);        /* this guard's program, or one below, was asked to end */
 void round_look(guards_t *g);       /* at every change, and at round_due */
 uint64_t round_due(const guards_t *g); /* 0: at changes only */
+void round_take_leave(guards_t *g, const struct link *l); /* one below is about to be dropped */
 void round_tell_above(guards_t *g); /* once there is one */
 void round_stop(guards_t *g);       /* tells all who do not know */
 

@@ -95,7 +95,7 @@ static int told_by(const struct link *l, int what)
 /* Of the subtree's guards. */
 static int sum(const guards_t *g, int what, bool is_own)
 {
-    int n = is_own;
+    int n = is_own + (what == TOLD_HERE ? g->n_farewells : 0);
     for (const struct link *l = g->below; l; l = l->next)
         n += told_by(l, what);
     return n;
@@ -119,7 +119,8 @@ static bool is_at_end(const guards_t *g)
 
 uint64_t round_due(const guards_t *g)
 {
-    return has_rounds(g) && is_root(g) && !is_at_end(g) && !g->is_whole ? g->join_until : 0;
+    bool is_counting = has_rounds(g) || g->f.is_whole;
+    return is_counting && is_root(g) && !is_at_end(g) && !g->is_whole ? g->join_until : 0;
 }
 
 /* Who has not joined until then never will. */
@@ -135,7 +136,17 @@ static void look_for_missing(guards_t *g, int n_here)
     if (!is_late(g) || g->f.is_elastic)
         return;
     g->n_missing = g->f.size - n_here;
-    round_over(g);
+    if (has_rounds(g))
+        round_over(g);
+    else
+        g->is_whole = true; /* as whole as it gets */
+}
+
+/* Without generations each leaves when its program has ended, and has been there all the same. */
+void round_take_leave(guards_t *g, const struct link *l)
+{
+    if (!has_rounds(g) && l->is_over)
+        g->n_farewells += l->n_here;
 }
 
 /* Guards that have not joined; where all nodes have as many, it is known of which. */
@@ -182,11 +193,15 @@ static void want_requeue(guards_t *g)
 
 void round_look(guards_t *g)
 {
-    if (!has_rounds(g))
+    int here = count(g, TOLD_HERE, true, &g->told_here);
+    if (!has_rounds(g)) {
+        if (is_root(g) && g->f.is_whole)
+            look_for_missing(g, here);
         return;
+    }
     if (g->is_alone && !is_root(g)) /* nobody would tell of a next generation */
         round_over(g);
-    int here = count(g, TOLD_HERE, true, &g->told_here), saved = count(g, TOLD_SAVED, g->has_saved, &g->told_saved);
+    int saved = count(g, TOLD_SAVED, g->has_saved, &g->told_saved);
     int done = count(g, TOLD_DONE, g->is_finished, &g->told_done); /* behind those that have saved */
     int gone = count(g, TOLD_GONE, g->is_gone, &g->told_gone);
     nodes_tell_above(g);

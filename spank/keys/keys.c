@@ -64,8 +64,9 @@ const struct knob ddp_keys[KEY_COUNT] = {
                            .help = "last port of that range"},
 };
 
-const enum ddp_key keys_of_step[KEYS_OF_STEP] = {KEY_GUARD, KEY_MIN_NODES, KEY_REQUEUE,  KEY_RESTARTS,
-                                                 KEY_SPARES, KEY_STOP,     KEY_STOP_CODE};
+const enum ddp_key keys_of_step[KEYS_OF_STEP] = {
+    KEY_GUARD,     KEY_GUARD_SILENT, KEY_MIN_NODES, KEY_REQUEUE,    KEY_RESTARTS, KEY_SPARES, KEY_STOP,
+    KEY_STOP_CODE, KEY_PORT,         KEY_PORT_MIN,  KEY_PORT_MAX,   KEY_RESV_PORTS};
 
 int keys_unknown(const char *name, size_t n, int domain, const char *source, const char *cure, ddp_error_t *errp)
 {
@@ -94,7 +95,8 @@ static int set_mode(struct keys *o, enum ddp_mode mode, const char *source, ddp_
     return 0;
 }
 
-static int parse_item(char *item, const char *source, struct keys *o, ddp_error_t *errp)
+/* n: of the table's keys are allowed. */
+static int parse_item(char *item, const char *source, size_t n, struct keys *o, ddp_error_t *errp)
 {
     if (!strcmp(item, "on"))
         return set_mode(o, DDP_MODE_ON, source, errp);
@@ -104,7 +106,7 @@ static int parse_item(char *item, const char *source, struct keys *o, ddp_error_
         return error_set(errp, DDP_E_USAGE, EINVAL, "%s: an empty item: use on, off or KEY=VALUE[,KEY=VALUE...]",
                          source);
     const char *value = NULL;
-    const struct knob *k = knob_split(ddp_keys, KEY_USER_COUNT, item, &value);
+    const struct knob *k = knob_split(ddp_keys, n, item, &value);
     if (!k) {
         item[strcspn(item, "=")] = 0;
         return unknown_item(item, source, errp);
@@ -117,7 +119,7 @@ static int parse_item(char *item, const char *source, struct keys *o, ddp_error_
     return knob_parse(k, value ? value : "on", source, &o->key[k - ddp_keys], errp);
 }
 
-int keys_parse(const char *text, const char *source, struct keys *ret, ddp_error_t *errp)
+static int parse(const char *text, const char *source, size_t n, struct keys *ret, ddp_error_t *errp)
 {
     char copy[KEYS_TEXT_MAX + 1];
     struct keys o = {.mode = DDP_MODE_UNSET};
@@ -129,13 +131,24 @@ int keys_parse(const char *text, const char *source, struct keys *ret, ddp_error
         next = strchr(item, ',');
         if (next)
             *next++ = 0;
-        if (parse_item(item, source, &o, errp) < 0)
+        if (parse_item(item, source, n, &o, errp) < 0)
             return -1;
     }
     if (o.mode == DDP_MODE_UNSET)
         o.mode = DDP_MODE_ON;
     *ret = o;
     return 0;
+}
+
+int keys_parse(const char *text, const char *source, struct keys *ret, ddp_error_t *errp)
+{
+    return parse(text, source, KEY_USER_COUNT, ret, errp);
+}
+
+int keys_parse_srun(const char *text, struct keys *ret, ddp_error_t *errp)
+{
+    *ret = (struct keys){.mode = DDP_MODE_UNSET};
+    return *text ? parse(text, SRUN_KEYS_VARIABLE, KEY_COUNT, ret, errp) : 0;
 }
 
 bool keys_are_elastic(const struct keys *o)

@@ -18,8 +18,8 @@
 
 /* What srun has set for itself and its tasks, as DDP_SET lists what a task got. */
 #define SRUN_SET_VARIABLE "SLURM_DDP_SET"
-/* What holds of keys_of_step but for the defaults, "guard=on,stop=USR1@60"; unset: srun has not prepared the step. It
- * begins with SLURM_, so that --export=NONE keeps it. */
+/* What holds of keys_of_step but for the defaults, "guard=on,stop=USR1@60,port_min=20000,port_max=29999"; unset: srun
+ * has not prepared the step. It begins with SLURM_, so that --export=NONE keeps it. */
 #define SRUN_KEYS_VARIABLE "SLURM_DDP_KEYS"
 
 enum ddp_key {
@@ -65,8 +65,8 @@ struct keys {
 
 /* Keys that all tasks of a step must have alike, or some would wait for guards, or other programs, that never come.
  * srun hands them on as they hold for it, and what a node's own site file says of them does not count
- * (task_options). */
-enum { KEYS_OF_STEP = 7 };
+ * (task_options). Those of ports, the last ones, only where srun's host has a site file: then always. */
+enum { KEYS_OF_STEP = 12, KEYS_OF_PORTS = 4 };
 extern const enum ddp_key keys_of_step[KEYS_OF_STEP];
 
 /* How a caller looks up a variable: its value, borrowed, or NULL. */
@@ -76,6 +76,9 @@ typedef const char *(*lookup_f)(const char *name, void *arg);
  * DDP_E_USAGE: an unknown key (the error suggests the nearest and lists all), a value out of range, an empty or too
  * long text. */
 int keys_parse(const char *text, const char *source, struct keys *ret, ddp_error_t *errp);
+
+/* The same of SRUN_KEYS_VARIABLE, which has keys of the site alone, too, and says no mode. */
+int keys_parse_srun(const char *text, struct keys *ret, ddp_error_t *errp);
 
 /* The mode, and the keys of `text`, or where that is NULL of the variable SLURM_DDP. Else as keys_resolve. */
 int keys_asked(const char *text, lookup_f lookup, void *arg, struct keys *ret, ddp_error_t *errp);

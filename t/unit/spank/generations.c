@@ -132,10 +132,13 @@ static void with_restarts_all_stay_until_all_have_finished(void **state)
 static void who_never_joins_is_not_waited_for(void **state)
 {
     struct members m = {.restarts = 2, .join_s = 0.5};
+    struct heard h;
     (void)state;
     members_set_up(&m, 2, 1);
     members_start(&m, 0);
     members_wait_joined(&m, 0);
+    assert_true(members_hears(&m, 0, 20, &h));
+    assert_int_equal(h.n_missing, 1);
     members_tell(&m, 0, DO_FINISH);
     members_wait_end(&m, 0);
 }

@@ -200,6 +200,44 @@ static void a_leaders_death_is_told_once(void **state)
 }
 
 /* Who has finished goes; a leader stays for those below. */
+/* No generations: still the root finds out that some never come, says it, and goes on. */
+static void who_never_joins_is_missed(void **state)
+{
+    struct members m = {.join_s = 0.5};
+    struct heard h;
+    (void)state;
+    members_set_up(&m, 3, 2);
+    for (int r = 3; r >= 0; r--)
+        members_start(&m, r);
+    for (int r = 0; r < 4; r++)
+        members_wait_joined(&m, r);
+    assert_true(members_hears(&m, 0, 20, &h));
+    assert_int_equal(h.n_missing, 2);
+    members_tell(&m, 1, DO_DIE); /* the others hear of deaths as ever */
+    for (int r = 0; r < 4; r++)
+        assert_true(members_hears(&m, r, 20, &h) && h.verdict.kind == DEATH_ENDED && h.verdict.rank == 1);
+    members_end(&m);
+}
+
+/* One that has joined, and left before the last comes, was there. */
+static void who_has_left_is_not_missed(void **state)
+{
+    struct members m = {.join_s = 3};
+    struct heard h;
+    (void)state;
+    members_set_up(&m, 3, 1);
+    for (int r = 0; r < 2; r++)
+        members_start(&m, r);
+    for (int r = 0; r < 2; r++)
+        members_wait_joined(&m, r);
+    members_tell(&m, 1, DO_FINISH);
+    members_wait_end(&m, 1);
+    members_start(&m, 2);
+    members_wait_joined(&m, 2);
+    assert_false(members_hears(&m, 0, 4, &h)); /* this much time must pass: it is what is tested */
+    members_end(&m);
+}
+
 static void a_leader_stays_until_those_below_have_finished(void **state)
 {
     struct members m = {.n = 0};
@@ -401,6 +439,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_guard_that_is_killed_is_a_death),
     cmocka_unit_test(another_tells_of_the_root_then),
     cmocka_unit_test(a_leaders_death_is_told_once),
+    cmocka_unit_test(who_never_joins_is_missed),
+    cmocka_unit_test(who_has_left_is_not_missed),
     cmocka_unit_test(a_leader_stays_until_those_below_have_finished),
     cmocka_unit_test(who_comes_late_is_told),
     cmocka_unit_test(without_a_guard_above_it_decides_itself),

@@ -39,6 +39,7 @@ static struct guards_facts facts_of(const struct members *m, int rank)
                              .idle_s = m->idle_s ? m->idle_s : GUARDS_IDLE_S, .local_size = m->per_node,
                              .node = rank / m->per_node, .n_nodes = m->n / m->per_node};
     base_port = m->base_port;
+    f.is_whole = true;
     f.is_elastic = m->spares || m->min_nodes;
     f.spares = m->spares;
     f.min_nodes = m->min_nodes ? m->min_nodes : f.n_nodes - m->spares;
@@ -173,6 +174,10 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
         if (guards_is_stopping(g) != h.is_stopping || guards_wants_requeue(g) != h.wants_requeue) {
             h.is_stopping = guards_is_stopping(g);
             h.wants_requeue = guards_wants_requeue(g);
+            (void)!write(fd, &h, sizeof h);
+        }
+        if (guards_missing(g) != h.n_missing) {
+            h.n_missing = guards_missing(g);
             (void)!write(fd, &h, sizeof h);
         }
         if (*guards_card(g) && !has_card) {

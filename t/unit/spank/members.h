@@ -38,6 +38,7 @@ struct heard {
     bool is_last, are_few; /* in an elastic step: its verdict is, and it need not wait for nodes; guards_are_few */
     char card[16];
     int rank, size;     /* in that generation; -1: it waits */
+    int n_missing;      /* guards_missing */
     char news[200];
 };
 
