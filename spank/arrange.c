@@ -43,7 +43,7 @@ static const struct inventory *load(struct arranger *g, board_load_f *f, void *a
 static int load_record(struct arranger *g)
 {
     g->a->inventory = load(g, g->f->load_record, (void *)(uintptr_t)g->record, g->errp);
-    return g->a->inventory ? 0 : -1;
+    return g->a->inventory ? 0 : error_prefix(g->errp, "topo (%s)", g->f->keys->key[KEY_TOPO].source);
 }
 
 static void load_machine(struct arranger *g, bool with_io)

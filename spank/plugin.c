@@ -55,8 +55,10 @@ SPANK_PLUGIN(ddp, 1)
 
 static struct {
     bool has_option, is_bound_by_user, is_memory_users;
+    bool has_begun, has_made_task;     /* init, and task_init, have been called: twice where plugstack.conf says so */
     bool is_prepared;                  /* srun: prepare_step was here */
     bool wants_end;                    /* srun: tasks are to hear when the job ends */
+    ddp_error_t refusal;               /* srun, sbatch, salloc: of the first --ddp that cannot be read; code 0: none */
     gather_t *gather;                  /* srun's; NULL: none */
     bool has_failed;                   /* slurmstepd: a task of this node has */
     struct board *board;               /* where the tasks of a node meet; slurmstepd only hands it on to them */
@@ -135,23 +137,28 @@ static int check_arguments(ddp_error_t *errp)
 }
 
 /* In srun, sbatch and salloc: says what is wrong while the user is looking. */
-static int check_locally(const char *option)
+static int check_locally(void)
 {
-    ddp_error_t e;
+    ddp_error_t e = plugin.refusal;
     struct keys o;
-    struct task_request r = make_request(option, prepare_lookup, NULL);
-    if (task_options(&r, &o, NULL, &e) == 0 && (o.mode != DDP_MODE_ON || check_arguments(&e) == 0))
+    struct task_request r = make_request(plugin.has_option ? plugin.option : NULL, prepare_lookup, NULL);
+    if (!e.code && task_options(&r, &o, NULL, &e) == 0 && (o.mode != DDP_MODE_ON || check_arguments(&e) == 0))
         return 0;
     log_text("", e.text);
     return -1;
 }
 
+/* The job's --ddp comes first, then this command's own, of each component: the last one holds, and what the site file
+ * and variables make of it is seen behind them all (init_post_opt). */
 static int take_option(int val, const char *argument, int remote)
 {
+    struct keys any;
     (void)val;
     snprintf(plugin.option, sizeof plugin.option, "%s", argument ? argument : "");
     plugin.has_option = true;
-    return remote ? 0 : check_locally(plugin.option);
+    if (!remote && !plugin.refusal.code)
+        keys_parse(plugin.option, "--ddp", &any, &plugin.refusal);
+    return 0;
 }
 
 static void read_arguments(int ac, char **av)
@@ -290,6 +297,9 @@ int slurm_spank_init(spank_t sp, int ac, char **av)
 {
     static char usage[4096], name[] = "ddp", arginfo[] = "on|off|KEY=VALUE[,...]";
     static struct spank_option option = {name, arginfo, usage, 1, 0, take_option};
+    if (plugin.has_begun) /* a second line in plugstack.conf, of which Slurm itself warns */
+        return 0;
+    plugin.has_begun = true;
     read_arguments(ac, av);
     keys_help(usage, sizeof usage);
     if (spank_option_register(sp, &option) != ESPANK_SUCCESS)
@@ -311,11 +321,10 @@ static _Noreturn void end_locally(void)
     exit(code && atoi(code) ? atoi(code) : EXIT_FAILURE);
 }
 
-/* A step that only SLURM_DDP turns on has had no callback. */
 int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 {
     (void)sp, (void)ac, (void)av;
-    int rc = is_submitting() && !plugin.has_option ? check_locally(NULL) : 0;
+    int rc = is_submitting() ? check_locally() : 0;
     if (rc == 0 && spank_context() == S_CTX_LOCAL)
         rc = prepare_step();
     if (rc < 0)
@@ -429,8 +438,9 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
     (void)ac, (void)av;
     ddp_error_t e;
     struct task_result t;
-    if (!is_real_step(sp))
+    if (!is_real_step(sp) || plugin.has_made_task)
         return 0;
+    plugin.has_made_task = true;
     enum launcher launcher = find_launcher(sp);
     if (launcher == LAUNCHER_MPI)
         return 0; /* its ranks are mpirun's to place, on all that the job has of the node */

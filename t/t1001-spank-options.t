@@ -121,8 +121,12 @@ DDP_BIND=x cluster_run srun --ddp=on -n1 true
 refused "srun, bad variable" 'DDP_BIND: bind=x is not allowed: use bind=auto\|none'
 SLURM_DDP=maybe cluster_run srun -n1 true
 refused "srun, bad SLURM_DDP" 'SLURM_DDP: unknown key "maybe"'
-SLURM_EXIT_ERROR=77 SLURM_DDP=maybe cluster_run srun -n1 true
-is "... with the code that the user wants of Slurm's errors" "$rc" 77
+for bad in --ddp=bnd ""; do
+    SLURM_EXIT_ERROR=77 SLURM_DDP=maybe cluster_run srun $bad -n1 true
+    is "... with the code that the user wants of Slurm's errors ($bad)" "$rc" 77
+done
+cluster_run srun --ddp=bnd -n1 true : --ddp=on -n1 true
+refused "srun, the first of two components" 'unknown key "bnd"'
 cluster_run sbatch --ddp=bnd=none --wrap true
 refused "sbatch" 'unknown key "bnd"'
 cluster_run salloc --ddp=bnd=none -n1 true

@@ -61,6 +61,21 @@ bad_site "out of range" '{\n "port_min": 80 }' "$site:2: port_min: 80 is not all
 bad_site "trailing garbage" '{}\n}' "$site:2: not JSON"
 bad_site "disabled" '{ "enabled": false }' "$site has \"enabled\": false: say --ddp=off"
 
+# A job that was given --ddp=on before that still runs steps without it.
+mkdir -m 777 "$tmp/job.d"
+write_site '{}'
+# shellcheck disable=SC2016
+cluster_run salloc -N1 -n1 --ddp=on sh -c 'touch "$0/begun"; until [ -e "$0/go" ]; do sleep 0.05; done
+    DDP_OMP=-3 srun --ddp=off sh -c "echo ran \${RANK-none}"; srun --ddp=on true' "$tmp/job.d" &
+job=$!
+until_true 60 test -e "$tmp/job.d/begun"
+write_site '{ "enabled": false }'
+touch "$tmp/job.d/go"
+wait "$job"
+out=$(<"$tmp/run.out") err=$(<"$tmp/run.err")
+is "disabled: a step with --ddp=off of a job with --ddp=on runs" "$out" "ran none" || diag "$err"
+like "... one with --ddp=on does not" "$err" "$site has \"enabled\": false: say --ddp=off"
+
 write_site '{ "port_min": 21000, "port_max": 21020 }'
 for option in restarts=1\ -N1 guard=on\ -N2; do
     # shellcheck disable=SC2086

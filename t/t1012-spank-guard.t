@@ -110,7 +110,7 @@ is "what stops one rank alone before the first step is the line, whichever rank 
 cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c '[ $RANK != 5 ] || export DDP_INTERFACE=ib9
     exec "$0" --data /usr/share/common-licenses' "$top_builddir/train"
 is "... and what keeps one out of the wire-up" "$(lines)" "ddp: rank 5 (n3): this machine has no network interface \
-ib9 that is up and has an address: the step ends"
+ib9 (DDP_INTERFACE) that is up and has an address: the step ends"
 cluster_run srun --ddp=on,guard -N2 -n2 prlimit --nproc=1 "$top_builddir/train" --data /usr/share/common-licenses
 like "a limit on threads is named" "$err" "train: boot server: thread \\(ulimit -u, ulimit -v\\): Resource temporarily"
 # shellcheck disable=SC2016

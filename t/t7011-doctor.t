@@ -75,6 +75,21 @@ sed -i 's/ sight=x$//' "$conf"
 doctor
 like "a site file that is well" "$(said site)" "^ok +site +the plugin takes the site file"
 
+# What the site file names, and this machine lacks; ports that are not those of the range.
+fault() { # SITE ITEM WANT
+    echo "$1" >"$tmp/site.json"
+    doctor
+    like "$1" "$(said "$2")" "$3"
+}
+fault '{"topo": "/nowhere/topo.xml"}' site '^FAIL +site +topo: /nowhere/topo.xml: No such file or directory: '
+cluster_run srun --ddp=on true
+like "... and so says a step" "$rc $err" '^1 ddp: n1: topo \(site file\): /nowhere/topo.xml: No such file'
+fault '{"interface": "nosuch0"}' site '^FAIL +site +interface: this machine has no nosuch0: '
+fault '{"port": 40000}' ports '^warn +ports +the kernel hands out port 40000, MASTER_PORT of all steps, itself: '
+fault '{"port": 21000, "srun_port_min": 60001, "srun_port_max": 60100}' ports \
+    '^ok +ports +port for MASTER_PORT, 20000 to 29999 for guards'
+fault '{"port_min": 80}' ports '^$'
+
 echo '{"enabled": false, "resv_ports": true}' >"$tmp/site.json"
 mkdir "$cluster_dir/conf/more"
 { echo "optional /nowhere/spank_pyxis.so"; cat "$conf"; } >"$cluster_dir/conf/more/all.conf"
@@ -83,6 +98,14 @@ doctor
 is "one with faults" "$rc:$(levels)" "1:slurm=ok plugin=warn order=FAIL site=FAIL option=ok mpi=$mpi \
 proctrack=warn taskplugin=warn killwait=warn requeue=warn ports=warn topology=ok ends=warn" || diag "$out$err"
 like "... the line of another plugin" "$(said order)" "$cluster_dir/conf/more/all.conf, line 1: /nowhere/spank_pyxis.so"
+{ cat "$cluster_dir/conf/more/all.conf"; cat "$cluster_dir/conf/more/all.conf"; } | grep -v pyxis >"$conf"
+doctor
+like "two lines" "$rc:$(said plugin)" "^1:FAIL +plugin +$conf, line 1, and $conf, line 2: there are two lines of ddp.so"
+echo '{}' >"$tmp/site.json"
+# shellcheck disable=SC2016
+cluster_run srun --ddp=on,restarts=1 sh -c 'echo "$RANK $DDP_RESTART"; [ "$DDP_RESTART" = 1 ] || exit 3'
+like "... a step runs all the same" "$rc $(xargs <<<"$out")" "^0 0 0 0 1$"
+unlike "... and is warned of Slurm's own" "$err" "ddp: warning"
 echo "optional /nowhere/ddp.so" >"$conf"
 doctor
 like "a plugin that is not there" "$rc:$(said plugin)" "^1:FAIL +plugin +$conf, line 1: cannot read /nowhere/ddp.so"

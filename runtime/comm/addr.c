@@ -30,7 +30,8 @@ static int choose_address(const char *interface, union address *ret, ddp_error_t
         if (address_of_interface(interface, ret) == 0)
             return 0;
         return error_set(errp, DDP_E_USAGE, ENODEV,
-                         "this machine has no network interface %s that is up and has an address", interface);
+                         "this machine has no network interface %s (DDP_INTERFACE) that is up and has an address",
+                         interface);
     }
     if (address_towards_master(deadline_in(RESOLVE_S), ret, NULL) == 0 || address_of_interface(NULL, ret) == 0)
         return 0;

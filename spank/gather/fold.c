@@ -67,7 +67,8 @@ static int put_class(FILE *out, const struct item *items, size_t n)
     if (items->report->text && *items->report->text)
         put_block(out, nodes, items->report->text);
     else if (!items->report->text)
-        fprintf(out, "ddp: %s: %s ranks run\n", nodes, n > 1 ? "have not told where their" : "has not told where its");
+        fprintf(out, "ddp: %s: %s ranks run (ddp check: is ddp.so there?)\n", nodes,
+                n > 1 ? "have not told where their" : "has not told where its");
     free(nodes);
     return 0;
 }

@@ -38,7 +38,9 @@ struct doctor {
     bool has_site;          /* the line has site=/PATH */
     char site_missing[256]; /* that file, where it is not there, and the defaults hold; "": it is */
     bool is_enabled, wants_resv_ports;
+    int port;               /* MASTER_PORT of all steps; 0: none is set */
     int port_min, port_max; /* of MASTER_PORT and guards */
+    char site_fault[256];   /* what that file names and this machine lacks; "": nothing */
     int srun_port_min, srun_port_max; /* 0: any */
     char site_error[256];   /* why the plugin refuses that file; "": it does not */
     int own_port_min, own_port_max;   /* that the kernel hands out by itself; 0: not known */
@@ -78,8 +80,8 @@ bool doctor_find_conf(const char *printed, const struct doctor_places *p, char *
  * them. False, and the name: it is in none. */
 bool doctor_find_plugin(const char *name, const char *dirs, char *ret, size_t size);
 
-/* The line of ddp.so, or NULL. */
-const struct doctor_line *doctor_own_line(const struct doctor *d);
+/* The first line of ddp.so behind that one (NULL: of all), or NULL. */
+const struct doctor_line *doctor_own_line(const struct doctor *d, const struct doctor_line *behind);
 
 void doctor_judge(const struct doctor *d, struct verdicts *ret);
 

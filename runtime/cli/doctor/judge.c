@@ -52,7 +52,7 @@ static unsigned version_of(const char *text)
 static void judge_plugin(struct judge *j)
 {
     const struct doctor *d = j->d;
-    const struct doctor_line *own = doctor_own_line(d);
+    const struct doctor_line *own = doctor_own_line(d, NULL), *other = own ? doctor_own_line(d, own) : NULL;
     unsigned slurm = version_of(d->version ? d->version : ""), built = d->plugin_slurm;
     if (!own && d->plugstack_error[0])
         verdict_add(j->out, VERDICT_WARN, "plugin", "let users read it, or run this as root", "%s",
@@ -63,6 +63,9 @@ static void judge_plugin(struct judge *j)
     else if (!own)
         verdict_add(j->out, VERDICT_FAIL, "plugin", "add \"optional LIBDIR/slurm-ddp/ddp.so\" (admin.md: Install)",
                     "%s has no line of ddp.so", d->plugstack);
+    else if (other)
+        verdict_add(j->out, VERDICT_FAIL, "plugin", "leave one of them", "%s, line %d, and %s, line %d: there are two "
+                    "lines of ddp.so", own->file, own->number, other->file, other->number);
     else if (d->plugin_error[0])
         verdict_add(j->out, VERDICT_FAIL, "plugin", "install slurm-ddp on this machine, or mend the line", "%s, line "
                     "%d: %s", own->file, own->number, d->plugin_error);
@@ -108,7 +111,7 @@ static bool enters_containers(const char *plugin)
 static void judge_order(struct judge *j)
 {
     const struct doctor *d = j->d;
-    const struct doctor_line *own = doctor_own_line(d);
+    const struct doctor_line *own = doctor_own_line(d, NULL);
     for (const struct doctor_line *l = d->line; own && l < own; l++)
         if (enters_containers(l->plugin)) {
             verdict_add(j->out, VERDICT_FAIL, "order", "put the line of ddp.so above it (admin.md: Install)", "%s, "
@@ -137,7 +140,7 @@ static bool judge_arguments(struct judge *j, const struct doctor_line *own)
 static void judge_site(struct judge *j)
 {
     const struct doctor *d = j->d;
-    const struct doctor_line *own = doctor_own_line(d);
+    const struct doctor_line *own = doctor_own_line(d, NULL);
     if (!own || !judge_arguments(j, own))
         return;
     if (d->site_error[0])
@@ -148,6 +151,9 @@ static void judge_site(struct judge *j)
                     "%s here: the defaults hold", d->site_missing);
     else if (!d->is_enabled)
         verdict_add(j->out, VERDICT_FAIL, "site", "\"enabled\": true", "the site file refuses --ddp=on");
+    else if (d->site_fault[0])
+        verdict_add(j->out, VERDICT_FAIL, "site", "what all nodes have, or leave it out (ddp.json(5))", "%s",
+                    d->site_fault);
     else
         verdict_add(j->out, VERDICT_OK, "site", NULL, d->has_site ? "the plugin takes the site file" : "no site "
                     "file: the defaults hold");
@@ -238,11 +244,10 @@ static bool parse_range(const char *text, int *low, int *high)
     return sscanf(text, "%d-%d", low, high) == 2 && *high > 0;
 }
 
-/* The kernel hands out some of our ports, and they are not kept from it. */
-static bool are_handed_out(const struct doctor *d)
+/* The kernel hands out some of these ports, and they are not kept from it. */
+static bool hands_out(const struct doctor *d, int min, int max)
 {
-    int low = d->port_min > d->own_port_min ? d->port_min : d->own_port_min;
-    int high = d->port_max < d->own_port_max ? d->port_max : d->own_port_max;
+    int low = min > d->own_port_min ? min : d->own_port_min, high = max < d->own_port_max ? max : d->own_port_max;
     return d->own_port_min && low <= high && !(d->reserved_ports && num_list_has(d->reserved_ports, low, high));
 }
 
@@ -252,13 +257,18 @@ static void judge_ports(struct judge *j)
     int low, high;
     bool has_reserved = strstr(get(j, "MpiParams"), "ports=");
     const char *range = get(j, "SrunPortRange");
+    if (d->site_error[0])
+        return; /* there are no steps, and so no ports */
     if (d->wants_resv_ports && !has_reserved)
         verdict_add(j->out, VERDICT_FAIL, "ports", "MpiParams=ports=30000-30999", "the site file wants ports that "
                     "Slurm reserves (resv_ports), and slurm.conf has none");
     else if (d->port_max - d->port_min + 1 < 32)
         verdict_add(j->out, VERDICT_WARN, "ports", "\"port_max\": 32 or more above port_min (ddp.json(5))", "%d to %d "
                     "is room for neither guards nor a MASTER_PORT that others cannot know", d->port_min, d->port_max);
-    else if (are_handed_out(d))
+    else if (d->port && hands_out(d, d->port, d->port))
+        verdict_add(j->out, VERDICT_WARN, "ports", "on all nodes net.ipv4.ip_local_reserved_ports, or another port",
+                    "the kernel hands out port %d, MASTER_PORT of all steps, itself", d->port);
+    else if (hands_out(d, d->port_min, d->port_max))
         verdict_add(j->out, VERDICT_WARN, "ports", "on all nodes net.ipv4.ip_local_reserved_ports, or another "
                     "port_min, port_max (admin.md: The site file)", "MASTER_PORT is drawn from %d to %d, and the "
                     "kernel hands out %d to %d itself", d->port_min, d->port_max, d->own_port_min, d->own_port_max);
@@ -267,6 +277,9 @@ static void judge_ports(struct judge *j)
         verdict_add(j->out, VERDICT_WARN, "ports", "\"srun_port_min\", \"srun_port_max\" in ddp.json(5), within that "
                     "range", "SrunPortRange=%s, but nodes reach srun for --ddp at any port: a firewall that asks for "
                     "the range keeps them out", range);
+    else if (d->port || d->wants_resv_ports)
+        verdict_add(j->out, VERDICT_OK, "ports", NULL, "%s for MASTER_PORT, %d to %d for guards; let them through "
+                    "between nodes", d->port ? "port" : "what Slurm reserves", d->port_min, d->port_max);
     else
         verdict_add(j->out, VERDICT_OK, "ports", NULL, "%d to %d for MASTER_PORT and guards, beside the kernel's own; "
                     "let them through between nodes", d->port_min, d->port_max);

@@ -72,9 +72,9 @@ void doctor_parse(struct doctor *d, const char *file, const char *text,
     free(copy);
 }
 
-const struct doctor_line *doctor_own_line(const struct doctor *d)
+const struct doctor_line *doctor_own_line(const struct doctor *d, const struct doctor_line *behind)
 {
-    for (size_t i = 0; i < d->n_lines; i++) {
+    for (size_t i = behind ? (size_t)(behind - d->line) + 1 : 0; i < d->n_lines; i++) {
         const char *slash = strrchr(d->line[i].plugin, '/');
         if (!strcmp(slash ? slash + 1 : d->line[i].plugin, "ddp.so"))
             return &d->line[i];

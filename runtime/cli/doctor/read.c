@@ -4,8 +4,10 @@
 #include <elf.h>
 #include <errno.h>
 #include <glob.h>
+#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
@@ -147,6 +149,15 @@ static const char *no_variable(const char *name, void *arg)
     return NULL;
 }
 
+static void find_fault(struct doctor *d, const struct keys *o)
+{
+    const struct knob_value *topo = &o->key[KEY_TOPO], *interface = &o->key[KEY_INTERFACE];
+    if (topo->is_set && topo->text[0] && access(topo->text, R_OK) < 0)
+        snprintf(d->site_fault, sizeof d->site_fault, "topo: %.160s: %s", topo->text, strerror(errno));
+    else if (interface->is_set && interface->text[0] && !if_nametoindex(interface->text))
+        snprintf(d->site_fault, sizeof d->site_fault, "interface: this machine has no %.64s", interface->text);
+}
+
 /* What holds for a step of which the user says --ddp=on alone. site may be NULL. */
 static int take_keys(struct doctor *d, const struct keys *site, ddp_error_t *errp)
 {
@@ -155,10 +166,12 @@ static int take_keys(struct doctor *d, const struct keys *site, ddp_error_t *err
         return -1;
     d->is_enabled = o.key[KEY_ENABLED].b;
     d->wants_resv_ports = o.key[KEY_RESV_PORTS].b;
+    d->port = o.key[KEY_PORT].is_set ? (int)o.key[KEY_PORT].i : 0;
     d->port_min = (int)o.key[KEY_PORT_MIN].i;
     d->port_max = (int)o.key[KEY_PORT_MAX].i;
     d->srun_port_min = (int)o.key[KEY_SRUN_PORT_MIN].i;
     d->srun_port_max = (int)o.key[KEY_SRUN_PORT_MAX].i;
+    find_fault(d, &o);
     return 0;
 }
 
@@ -237,7 +250,7 @@ void doctor_read(struct doctor *ret)
     read_own_ports(ret);
     find_files(ret);
     read_plugstack(ret, ret->plugstack);
-    if (!(own = doctor_own_line(ret)))
+    if (!(own = doctor_own_line(ret, NULL)))
         return;
     read_plugin(ret, own->plugin);
     read_arguments(ret, own);

@@ -97,7 +97,7 @@ static void plugstack(void **state)
     (void)state;
     well();
     assert_int_equal(doc.n_lines, 2);
-    assert_string_equal(doctor_own_line(&doc)->args, "site=/etc/slurm/ddp.json");
+    assert_string_equal(doctor_own_line(&doc, NULL)->args, "site=/etc/slurm/ddp.json");
     assert_string_equal(doc.line[1].plugin, "/usr/lib/slurm/spank_pyxis.so");
     assert_true(doc.line[1].is_required && doc.line[1].number == 3);
     doctor_parse(&doc, "/etc/slurm/p.conf", "include p.d/*\ninclude /x/*.conf\n#include no\nnonsense /y\noptional\n"

@@ -36,15 +36,15 @@ static void who_is_missing_is_named_last(void **state)
 {
     (void)state;
     const struct gather_report few[] = {{"n1", NULL}, {"n2", "b"}, {"n3", NULL}, {"n4", NULL}};
-    folds_to(few, 4, "ddp: n2: b\nddp: n[1,3-4]: have not told where their ranks run\n");
-    folds_to(few, 2, "ddp: n2: b\nddp: n1: has not told where its ranks run\n");
+    folds_to(few, 4, "ddp: n2: b\nddp: n[1,3-4]: have not told where their ranks run (ddp check: is ddp.so there?)\n");
+    folds_to(few, 2, "ddp: n2: b\nddp: n1: has not told where its ranks run (ddp check: is ddp.so there?)\n");
 }
 
 static void who_has_nothing_to_show_is_not_named(void **state)
 {
     (void)state;
     const struct gather_report quiet[] = {{"n1", ""}, {"n2", "b"}, {"n3", ""}, {"n4", NULL}};
-    folds_to(quiet, 4, "ddp: n2: b\nddp: n4: has not told where its ranks run\n");
+    folds_to(quiet, 4, "ddp: n2: b\nddp: n4: has not told where its ranks run (ddp check: is ddp.so there?)\n");
     folds_to(quiet, 1, "");
 }
 

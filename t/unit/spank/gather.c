@@ -119,7 +119,8 @@ static void who_does_not_come_is_named(void **state)
     srun_begin(&s, 0.2);
     node_begin(&n, s.address, "n[1-4]", 2, "here\n");
     assert_true(node_end(&n));
-    assert_string_equal(srun_end(&s), "ddp: n2: here\nddp: n[1,3-4]: have not told where their ranks run\n");
+    assert_string_equal(srun_end(&s), "ddp: n2: here\n"
+                        "ddp: n[1,3-4]: have not told where their ranks run (ddp check: is ddp.so there?)\n");
 }
 
 static void who_comes_late_prints_itself(void **state)
@@ -328,7 +329,8 @@ static void srun_prints_for_a_node_that_has_gone_on(void **state)
                      .wait_s = 0.2};
     assert_true(node_send(&n));
     assert_string_equal(node_log, "");
-    assert_string_equal(srun_end(&s), "ddp: n1: here\nddp: n2: has not told where its ranks run\n");
+    assert_string_equal(srun_end(&s), "ddp: n1: here\n"
+                        "ddp: n2: has not told where its ranks run (ddp check: is ddp.so there?)\n");
 }
 
 static const struct CMUnitTest tests[] = {
