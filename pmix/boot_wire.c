@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/io.h"
 #include "runtime/base/num.h"
@@ -71,9 +72,9 @@ static int parse_tcp(const char *text, const char *where, uint64_t deadline, str
 int wire_addr_parse(const char *text, uint64_t deadline, struct wire_addr *ret, ddp_error_t *errp)
 {
     memset(ret, 0, sizeof *ret);
-    if (!strncmp(text, "unix:", 5))
+    if (begins(text, "unix:"))
         return parse_unix(text, text + 5, ret, errp);
-    if (!strncmp(text, "tcp:", 4))
+    if (begins(text, "tcp:"))
         return parse_tcp(text, text + 4, deadline, ret, errp);
     return bad_address(text, errp);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/door.h"
 #include "runtime/base/num.h"
 #include "spank/guards/guards.h"
@@ -33,7 +34,7 @@ static void unescape(char *text)
 {
     char *out = text;
     for (const char *p = text; *p; p++)
-        if (!strncmp(p, "%2C", 3) || !strncmp(p, "%25", 3)) {
+        if (begins(p, "%2C") || begins(p, "%25")) {
             *out++ = p[2] == 'C' ? ',' : '%';
             p += 2;
         } else {

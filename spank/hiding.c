@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
+
 struct option {
     const char *name, *value;
 };
@@ -39,11 +41,11 @@ bool hiding_warn(const struct cmdline *c, lookup_f lookup, void *arg, char *buf,
     };
     const char *per_node = find("", c->ntasks_per_node, "SLURM_NTASKS_PER_NODE", lookup, arg).value, *guilty = NULL;
     const char *visible = lookup("CUDA_VISIBLE_DEVICES", arg);
-    if ((per_node && !strcmp(per_node, "1")) || (visible && !strncmp(visible, "MIG-", 4)))
+    if ((per_node && !strcmp(per_node, "1")) || (visible && begins(visible, "MIG-")))
         return false;
     const char *gpu = !bind.value && tres_bind.value ? find_gpu(tres_bind.value) : NULL;
     /* Since 24.05 sbatch makes SLURM_TRES_PER_TASK of --gpus-per-task, and this beside it. */
-    if (gpu && (c->tres_bind || strncmp(gpu, "per_task", 8)))
+    if (gpu && (c->tres_bind || !begins(gpu, "per_task")))
         bind = (struct option){tres_bind.name, gpu};
     if (bind.value && binds(bind.value))
         guilty = bind.name;

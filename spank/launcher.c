@@ -3,6 +3,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
+
 static const struct {
     const char *name; /* of a program, or of a Python module */
     enum launcher kind;
@@ -52,7 +54,7 @@ enum launcher launcher_of(int argc, char *const *argv)
     if (argc < 1)
         return LAUNCHER_NONE;
     const char *name = base_of(argv[0]);
-    if (!strncmp(name, "python", 6))
+    if (begins(name, "python"))
         name = python_runs(argc, argv);
     return name ? find(name) : LAUNCHER_NONE;
 }

@@ -32,6 +32,7 @@ SPANK_PLUGIN(ddp, 1)
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/plain.h"
 #include "runtime/sched/requeue.h"
@@ -388,7 +389,7 @@ static bool is_binding(const char *bind)
 {
     static const char *const words[] = {"quiet", "verbose"};
     for (size_t i = 0; bind && i < sizeof words / sizeof *words; i++)
-        if (!strncmp(bind, words[i], strlen(words[i])))
+        if (begins(bind, words[i]))
             bind += strlen(words[i]);
     return bind && *bind && strcmp(bind, ",");
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/io.h"
 #include "runtime/base/namespace.h"
 #include "runtime/base/secret.h"
@@ -42,7 +43,7 @@ static void drop(const char *name, void *arg)
 /* PMIX_MCA_*, the library's own settings, are the user's. */
 static bool is_pmix(const char *variable)
 {
-    return !strncmp(variable, "PMIX_", 5) && strncmp(variable, "PMIX_MCA_", 9) != 0;
+    return begins(variable, "PMIX_") && !begins(variable, "PMIX_MCA_");
 }
 
 /* What Slurm's PMIx and PMI plugins told the enclosing task: a program of another step that believed it would be one of

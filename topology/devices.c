@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
+
 enum { ITEM_MAX = 96 }; /* a MIG instance's name has some 60 characters */
 
 struct items {
@@ -38,7 +40,7 @@ static enum kind kind_of(const char *item)
 {
     if (strspn(item, "0123456789") == strlen(item))
         return KIND_NUMBER;
-    return !strncmp(item, "GPU-", 4) ? KIND_GPU : !strncmp(item, "MIG-", 4) ? KIND_MIG : KIND_NONE;
+    return begins(item, "GPU-") ? KIND_GPU : begins(item, "MIG-") ? KIND_MIG : KIND_NONE;
 }
 
 /* How many items the driver takes: it stops at the first that is no device, of another kind, or there already. */

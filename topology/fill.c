@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
 #include "topology/load_impl.h"
 
 int too_many(const struct inventory *inv, ddp_error_t *errp, const char *what, int max)
@@ -44,7 +45,7 @@ bool is_gpu_vendor(uint16_t vendor_id)
 
 enum inventory_nic_kind nic_kind(const struct inventory_nic *nic, uint16_t class, int is_infiniband)
 {
-    if (nic->pci.vendor_id == PCI_CRAY || !strncmp(nic->verbs, "cxi", 3) || !strncmp(nic->interface, "hsn", 3))
+    if (nic->pci.vendor_id == PCI_CRAY || begins(nic->verbs, "cxi") || begins(nic->interface, "hsn"))
         return NIC_SLINGSHOT;
     /* 0x0208 is a fabric's controller: Omni-Path. */
     if (class == 0x0207 || class == 0x0208 || class == 0x0c06 || (nic->verbs[0] && is_infiniband == 1))

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
 #include "topology/inventory.h"
 #include "topology/load_impl.h"
 #include "topology/sysfs.h"
@@ -220,7 +221,7 @@ static void fill_nic(struct inventory_nic *n, const struct loader *l, hwloc_obj_
     for (hwloc_obj_t o = device->io_first_child; o; o = o->next_sibling) {
         if (o->type != HWLOC_OBJ_OS_DEVICE || !o->name)
             continue;
-        if (o->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS || !strncmp(o->name, "cxi", 3)) {
+        if (o->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS || begins(o->name, "cxi")) {
             take_first(n->verbs, sizeof n->verbs, o->name);
             state = verbs_state(o) > state ? verbs_state(o) : state;
         } else if (o->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK) {

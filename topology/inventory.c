@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/num.h"
 #include "topology/load_impl.h"
 
@@ -133,9 +134,9 @@ static int find_uuid(const struct inventory *inv, const char *name, size_t n)
 
 int inventory_find_gpu(const struct inventory *inv, const char *name)
 {
-    if (!strncmp(name, "MIG-GPU-", 8))
+    if (begins(name, "MIG-GPU-"))
         return find_uuid(inv, name + 4, strcspn(name + 4, "/"));
-    if (!strncmp(name, "GPU-", 4))
+    if (begins(name, "GPU-"))
         return find_uuid(inv, name, strlen(name));
     return strchr(name, ':') ? find_bus(inv, name) : find_number(inv, name);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/clock.h"
 #include "topology/apart.h"
 #include "topology/cache.h"
@@ -91,7 +92,7 @@ int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_err
 static bool is_hwloc_steered(void)
 {
     for (char **e = environ; *e; e++)
-        if (!strncmp(*e, "HWLOC_", strlen("HWLOC_")))
+        if (begins(*e, "HWLOC_"))
             return true;
     return false;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/begins.h"
 #include "topology/load_impl.h"
 
 enum { FOUND_MAX = 1024, FOUND_NICS_MAX = FOUND_MAX - INVENTORY_GPUS_MAX - 1, LINK_MAX = 256 };
@@ -226,7 +227,7 @@ static void read_names(struct inventory_nic *n, const char *folder)
         return;
     DIR *d = opendir(folder);
     for (const struct dirent *e; d && (e = readdir(d));)
-        if (!strncmp(e->d_name, "virtio", 6))
+        if (begins(e->d_name, "virtio"))
             snprintf(virtio, sizeof virtio, "%.40s", e->d_name);
     if (d)
         closedir(d);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/io.h"
 #include "runtime/base/resolve.h"
 
@@ -72,7 +73,7 @@ int address_towards_master(uint64_t deadline, union address *ret, bool *ret_is_o
     struct addrinfo *list;
     if (!master || !*master || resolve_host(master, "9", SOCK_DGRAM, deadline, &list, NULL) < 0)
         return -1;
-    bool may_loop = strcmp(master, "localhost") == 0 || strncmp(master, "127.", 4) == 0 || strcmp(master, "::1") == 0;
+    bool may_loop = strcmp(master, "localhost") == 0 || begins(master, "127.") || strcmp(master, "::1") == 0;
     bool is_only = true;
     int rc = -1;
     for (const struct addrinfo *i = list; i; i = i->ai_next) {

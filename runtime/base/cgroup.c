@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/num.h"
 
 #define FOLDER_MAX 8192 /* bytes */
@@ -97,7 +98,7 @@ static void read_kills(const char *root, const struct version *v, char *group, v
 static bool has_memory(const char *controllers)
 {
     for (const char *p = controllers; *p; p += strcspn(p, ","), p += *p == ',')
-        if (strncmp(p, "memory", 6) == 0 && (p[6] == ',' || p[6] == 0))
+        if (begins(p, "memory") && (p[6] == ',' || p[6] == 0))
             return true;
     return false;
 }

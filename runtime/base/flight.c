@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 
@@ -132,7 +133,7 @@ bool flight_read(pid_t pid, struct flight_view *ret)
         snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
         ssize_t n = readlink(path, to, sizeof to - 1);
         to[n > 0 ? n : 0] = 0;
-        is_found |= !strncmp(to, "/memfd:" MEMFD " ", strlen("/memfd:" MEMFD " ")) && read_page(path, &oldest_ns, ret);
+        is_found |= begins(to, "/memfd:" MEMFD " ") && read_page(path, &oldest_ns, ret);
     }
     if (d)
         closedir(d);

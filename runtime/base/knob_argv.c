@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/knob.h"
 #include "runtime/base/nearest.h"
 
@@ -33,7 +34,7 @@ int knob_take(const struct knob *knobs, size_t n, const char *lister, int argc, 
         return unknown(knobs, n, argv[*i], lister, errp);
     if (!text && k->type == KNOB_BOOL)
         text = "on";
-    if (!text && *i + 1 < argc && strncmp(argv[*i + 1], "--", 2) != 0)
+    if (!text && *i + 1 < argc && !begins(argv[*i + 1], "--"))
         text = argv[++*i];
     if (!text)
         return error_set(errp, DDP_E_USAGE, EINVAL, "%s wants a value after it: %s", k->name, k->help);

@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += libbase.la
 libbase_la_SOURCES = \
 	%D%/address.c %D%/address.h \
+	%D%/begins.h \
 	%D%/budget.c %D%/budget.h \
 	%D%/bytes.h \
 	%D%/call.c %D%/call.h \

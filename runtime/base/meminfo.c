@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
+
 /* The value of KEY, "MemAvailable:", in bytes; UINT64_MAX where it is not there. */
 static uint64_t read_value_of(const char *root, const char *file, const char *key)
 {
@@ -12,7 +14,7 @@ static uint64_t read_value_of(const char *root, const char *file, const char *ke
     snprintf(path, sizeof path, "%s/proc/%s", root, file);
     FILE *f = fopen(path, "re");
     while (f && bytes == UINT64_MAX && fgets(line, sizeof line, f))
-        if (!strncmp(line, key, strlen(key)) && sscanf(line + strlen(key), "%llu kB", &kib) == 1)
+        if (begins(line, key) && sscanf(line + strlen(key), "%llu kB", &kib) == 1)
             bytes = kib * 1024;
     if (f)
         fclose(f);

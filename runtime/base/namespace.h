@@ -6,11 +6,13 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
+
 #define NAMESPACE_SLURM "slurm.pmix."
 
 static inline bool namespace_is_slurms(const char *name)
 {
-    return !strncmp(name, NAMESPACE_SLURM, strlen(NAMESPACE_SLURM));
+    return begins(name, NAMESPACE_SLURM);
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/model/matmul.h"
+#include "runtime/base/begins.h"
 #include "runtime/base/error.h"
 #include "runtime/bench/bench.h"
 #include "runtime/train/loop.h"
@@ -225,7 +226,7 @@ static void head_products(train_t *t, size_t rows, struct ddp_param wte)
 
 static bool is_linear(const struct loop_param *p)
 {
-    return p->ndim == 2 && !strncmp(p->name, "h.", 2);
+    return p->ndim == 2 && begins(p->name, "h.");
 }
 
 int train_products(train_t *t, double *ret_s, ddp_error_t *errp)

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/io.h"
 #include "runtime/ckpt/manifest.h"
 #include "runtime/ckpt/outfile.h"
@@ -332,7 +333,7 @@ static int retain_in(struct removal *r, uint64_t newest, const struct folder_ste
 static bool is_probe(const char *name)
 {
     size_t n = strlen(name);
-    return !strncmp(name, SAVING, strlen(SAVING)) && n > strlen(PROBE) && !strcmp(name + n - strlen(PROBE), PROBE);
+    return begins(name, SAVING) && n > strlen(PROBE) && !strcmp(name + n - strlen(PROBE), PROBE);
 }
 
 /* By the clock that has just stamped .writer, the folder's: no two nodes' clocks have to agree. */
@@ -349,8 +350,8 @@ static bool is_litter(const struct removal *r, const char *name)
     char own[SAVING_MAX];
     uint64_t step;
     snprintf(own, sizeof own, SAVING "%.40s-", r->token);
-    if (!strncmp(name, SAVING, strlen(SAVING)))
-        return strncmp(name, own, strlen(own)) != 0 && !is_young_probe(r->dir, name);
+    if (begins(name, SAVING))
+        return !begins(name, own) && !is_young_probe(r->dir, name);
     return folder_step(name, &step) && !folder_has_manifest(r->dir->fd, name);
 }
 
@@ -359,7 +360,7 @@ static int remove_litter(void *arg, const char *path, const char *name, ddp_erro
     struct removal *r = arg;
     ddp_error_t why;
     (void)path, (void)errp;
-    if (!strncmp(name, WRITER "-", strlen(WRITER "-"))) {
+    if (begins(name, WRITER "-")) {
         if (savedir_remove_file(r->dir, name, &why) < 0 && !r->failed.code)
             r->failed = why;
     } else if (is_litter(r, name) && !(is_probe(name) && savedir_remove_file(r->dir, name, NULL) == 0)) {
@@ -488,7 +489,7 @@ static int put_back(void *arg, const char *path, const char *name, ddp_error_t *
     char done[32];
     uint64_t number;
     (void)path, (void)errp;
-    if (strncmp(name, SAVING, strlen(SAVING)) != 0 || !step || end <= step || strcmp(end, OLD) != 0)
+    if (!begins(name, SAVING) || !step || end <= step || strcmp(end, OLD) != 0)
         return 0;
     snprintf(done, sizeof done, "%.*s", (int)(end - step - 1), step + 1);
     if (folder_step(done, &number) && savedir_has_own(r->dir, name) &&

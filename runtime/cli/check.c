@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/knob.h"
@@ -253,7 +254,7 @@ static const char singletons[] = "start it with \"srun --ddp=on\", or with \"sru
 static int say_error(ddp_t *d, const ddp_error_t *e)
 {
     int rank = ddp_world(d)->rank;
-    if (rank == 0 || (rank == 1 && !strncmp(e->text, "rank 0 ", 7)))
+    if (rank == 0 || (rank == 1 && begins(e->text, "rank 0 ")))
         fprintf(stderr, "ddp check: FAIL: %s\n", e->text);
     ddp_abort(d, EXIT_FAILURE, e->text);
     return EXIT_FAILURE;

@@ -70,7 +70,8 @@ static int parse(int argc, char **argv, struct wish *w, ddp_error_t *errp)
             if (knob_take(knobs, N_KNOBS, "\"ddp report --help\"", argc, argv, &i, v, errp) < 0)
                 return -1;
         } else if (w->n == REPORT_RUNS_MAX) {
-            return wrong(errp, "more than 8 files");
+            return error_set(errp, DDP_E_USAGE, EINVAL, "more than %d files: see \"ddp report --help\"",
+                             REPORT_RUNS_MAX);
         } else {
             w->file[w->n++] = argv[i];
         }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/base/address.h"
+#include "runtime/base/begins.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/comm/tcp.h"
@@ -48,7 +49,7 @@ static void refuse_pacing(int fd)
     static const char *const instead[] = {"cubic", "reno"}; /* the second is never missing */
     char name[16] = "";
     socklen_t n = sizeof name - 1;
-    if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &n) < 0 || strncmp(name, "bbr", 3) != 0)
+    if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &n) < 0 || !begins(name, "bbr"))
         return;
     for (size_t i = 0; i < sizeof instead / sizeof *instead; i++)
         if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, instead[i], (socklen_t)strlen(instead[i])) == 0)

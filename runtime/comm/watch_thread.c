@@ -1,4 +1,5 @@
 /* What the watch thread does: hears of ends, and passes them on. */
+#include "runtime/base/begins.h"
 #include "runtime/comm/watch_impl.h"
 
 #include <errno.h>
@@ -133,7 +134,7 @@ static int exit_status(int pid)
     fclose(f);
     line[n] = 0;
     const char *paren = strrchr(line, ')'), *last = strrchr(line, ' '); /* the name may hold spaces; status is last */
-    if (!paren || strncmp(paren, ") Z", 3) != 0 || !last)
+    if (!paren || !begins(paren, ") Z") || !last)
         return WATCH_STATUS_UNKNOWN;
     return atoi(last + 1);
 }

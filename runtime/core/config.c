@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/nearest.h"
 #include "runtime/ddp.h"
 
@@ -44,7 +45,7 @@ static int unknown(const char *prefix, const char *key, ddp_error_t *errp)
 static int check_variable(const char *variable, ddp_error_t *errp)
 {
     char meant[80];
-    if (strncmp(variable, VARIABLES, strlen(VARIABLES)) != 0)
+    if (!begins(variable, VARIABLES))
         return 0;
     struct nearest near = nearest_to_variable(variable, strlen(VARIABLES));
     for (size_t i = 0; i < N_KNOBS; i++)
@@ -87,7 +88,7 @@ int config_load(struct config *cfg, int *argc, char ***argv, ddp_error_t *errp)
     if (check_variables(errp) < 0 || knob_load(config_knobs, N_KNOBS, values, errp) < 0)
         return -1;
     for (int i = 1; argc && argv && i < *argc; i++)
-        if (!strncmp((*argv)[i], PREFIX, strlen(PREFIX)) && read_argument(values, (*argv)[i], errp) < 0)
+        if (begins((*argv)[i], PREFIX) && read_argument(values, (*argv)[i], errp) < 0)
             return -1;
     knob_clear(config_knobs, N_KNOBS, cfg);
     knob_store(config_knobs, N_KNOBS, values, cfg);
@@ -96,7 +97,7 @@ int config_load(struct config *cfg, int *argc, char ***argv, ddp_error_t *errp)
     char **v = *argv;
     int kept = 1;
     for (int i = 1; i < *argc; i++)
-        if (strncmp(v[i], PREFIX, strlen(PREFIX)))
+        if (!begins(v[i], PREFIX))
             v[kept++] = v[i];
     if (*argc > 0) {
         *argc = kept;
@@ -148,7 +149,7 @@ int config_explain(const char *a, int rank_a, const char *b, int rank_b, ddp_err
         na = strcspn(a, "\n");
         nb = strcspn(b, "\n");
     }
-    bool is_library = !strncmp(a, LIBRARY_LINE, strlen(LIBRARY_LINE));
+    bool is_library = begins(a, LIBRARY_LINE);
     return error_set(errp, DDP_E_USAGE, EINVAL, "ranks have different settings: %.*s on rank %d, %.*s on rank %d; %s",
                      (int)(na < 60 ? na : 60), a, rank_a, (int)(nb < 60 ? nb : 60), b, rank_b,
                      is_library ? "install the same libddp on all nodes"

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/num.h"
 #include "runtime/comm/plan.h"
 #include "runtime/save/save.h"
@@ -22,7 +23,7 @@ static void describe_optimizer(const struct save *save, char *ret, size_t size)
 /* Does a line of /proc/cpuinfo say which processor it is? On arm64 by numbers alone. */
 static bool is_of_cpu(const char *line)
 {
-    return !strncmp(line, "model name", 10) || !strncmp(line, "CPU implementer", 15) || !strncmp(line, "CPU part", 8);
+    return begins(line, "model name") || begins(line, "CPU implementer") || begins(line, "CPU part");
 }
 
 /* Of the first CPU: "AMD EPYC 9B14", "0x41 0xd4f" (Neoverse V2); "" where it is not known. */

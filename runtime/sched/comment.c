@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/num.h"
 #include "runtime/sched/command.h"
 #include "runtime/sched/slurm.h"
@@ -20,7 +21,7 @@
 static size_t own_part(const char *comment)
 {
     const char *p = strstr(comment, BETWEEN MARK);
-    if (!strncmp(comment, MARK, strlen(MARK)))
+    if (begins(comment, MARK))
         return 0;
     return p ? (size_t)(p - comment) : strlen(comment);
 }
@@ -39,7 +40,7 @@ int comment_join(const char *before, const char *ours, char ret[COMMENT_MAX], dd
 static const char *find_line(const char *text, const char *id)
 {
     for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
-        if (!strncmp(line, id, strlen(id)) && !strncmp(line + strlen(id), " " BEGIN, strlen(" " BEGIN)))
+        if (begins(line, id) && begins(line + strlen(id), " " BEGIN))
             return line + strlen(id) + strlen(" " BEGIN);
     return NULL;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
+
 #define PARTS_MAX 8
 #define MANGLED "_ZN" /* a name within a namespace: Itanium C++ ABI, 5.1.6 */
 #define ANONYMOUS "_GLOBAL__N_"
@@ -31,7 +33,7 @@ static size_t split(const char *symbol, struct part part[PARTS_MAX])
         unsigned long len = strtoul(at, &name, 10);
         if (len == 0 || len > strlen(name))
             return 0;
-        if (strncmp(name, ANONYMOUS, strlen(ANONYMOUS)) != 0)
+        if (!begins(name, ANONYMOUS))
             part[n++] = (struct part){name, len};
         at = name + len;
     }
@@ -82,7 +84,7 @@ static bool is_mpis_collective(const char *name)
     static const char *const names[] = {"Barrier", "Bcast", "Gather", "Scatter", "Allgather", "Alltoall", "Reduce",
                                         "Allreduce", "Scan", "Exscan", "Neighbor_", NULL};
     for (const char *const *n = names; *n; n++)
-        if (!strncmp(name, *n, strlen(*n)) && strncmp(name, "Reduce_local", 12) != 0)
+        if (begins(name, *n) && !begins(name, "Reduce_local"))
             return true;
     return false;
 }
@@ -99,7 +101,7 @@ static enum callname find_plain(const char *symbol, char *buf, size_t size)
         if (is_c ? !islower((unsigned char)symbol[len]) : !isupper((unsigned char)symbol[len]))
             return CALLNAME_NONE;
         bool is_mpi = i < 2;
-        if (is_mpi && !strncmp(symbol + len, "File_", 5)) /* that may be a file's doing */
+        if (is_mpi && begins(symbol + len, "File_")) /* that may be a file's doing */
             return CALLNAME_NONE;
         snprintf(buf, size, "%s", symbol + (i == 1));
         return is_mpi && is_mpis_collective(symbol + len) ? CALLNAME_COLLECTIVE : CALLNAME_MESSAGE;
@@ -109,6 +111,6 @@ static enum callname find_plain(const char *symbol, char *buf, size_t size)
 
 enum callname callname_find(const char *symbol, char *buf, size_t size)
 {
-    return strncmp(symbol, MANGLED, strlen(MANGLED)) == 0 ? find_mangled(symbol, buf, size)
+    return begins(symbol, MANGLED) ? find_mangled(symbol, buf, size)
                                                           : find_plain(symbol, buf, size);
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/stack/answer.h"
@@ -51,7 +52,7 @@ struct found {
 static void take_own(struct waiter *w, const char *file, const char *symbol)
 {
     const char *slash = strrchr(file, '/');
-    w->is_left = w->is_left || !slash || (strncmp(slash, "/libc.", 6) != 0 && strncmp(slash, "/libpthread", 11) != 0);
+    w->is_left = w->is_left || !slash || (!begins(slash, "/libc.") && !begins(slash, "/libpthread"));
     w->is_in |= !w->is_left;
     if (!w->is_left && *symbol)
         snprintf(w->own, sizeof w->own, "%s", symbol + strspn(symbol, "_"));
@@ -81,7 +82,7 @@ static size_t count_of(const struct task *t, size_t from)
  * name. */
 static bool is_for_threads(const struct waiter *w)
 {
-    return w->is_in && (!*w->own || !strncmp(w->own, "pthread_", 8) || !strncmp(w->own, "sem_", 4) ||
+    return w->is_in && (!*w->own || begins(w->own, "pthread_") || begins(w->own, "sem_") ||
                         !strcmp(w->own, "syscall"));
 }
 

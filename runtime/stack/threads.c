@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/io.h"
 
 #define LINE_MAX_BYTES 512
@@ -81,7 +82,7 @@ bool threads_parse(const char *line, struct thread *ret)
         return false;
     while (sp > line + at && (sp == pc || *sp != ' '))
         sp--;
-    if (!pc || sp <= line + at || strncmp(sp, " 0x", 3) != 0 || strncmp(pc, " 0x", 3) != 0)
+    if (!pc || sp <= line + at || !begins(sp, " 0x") || !begins(pc, " 0x"))
         return false;
     *ret = (struct thread){(pid_t)pid, (pid_t)tid, n_waits, strtoull(sp, NULL, 16), strtoull(pc, NULL, 16)};
     return true;

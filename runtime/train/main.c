@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "kernels/model/cpu/pool.h"
+#include "runtime/base/begins.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 #include "runtime/ddp.h"
@@ -62,7 +63,7 @@ static int agree(ddp_t *d, int code, ddp_error_t *e)
 
 static bool is_own(const char *products)
 {
-    return strncmp(products, "own ", 4) == 0;
+    return begins(products, "own ");
 }
 
 /* With shards every rank must get the same bits. Our own products do, on any processor; a BLAS's may depend on it. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/knob.h"
 #include "runtime/base/num.h"
 #include "runtime/ddp.h"
@@ -152,7 +153,7 @@ bool options_want(int argc, char **argv, const char *option)
 
 static bool is_option(const char *arg)
 {
-    return !strncmp(arg, "--", 2);
+    return begins(arg, "--");
 }
 
 /* Takes the words after argv[*i], up to the next option, or the one after "=". */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/notice.h"
 #include "runtime/record/goodput.h"
@@ -162,10 +163,10 @@ static const char *find_path(const struct guards_facts *f)
 {
     const char *path = NULL;
     for (char **e = f->env ? f->env : environ; e && *e; e++)
-        if (!strncmp(*e, VARIABLE, strlen(VARIABLE)))
+        if (begins(*e, VARIABLE))
             path = *e + strlen(VARIABLE);
     for (int i = 1; i < f->argc; i++)
-        if (!strncmp(f->argv[i], OPTION, strlen(OPTION)))
+        if (begins(f->argv[i], OPTION))
             path = f->argv[i] + strlen(OPTION);
     return path && *path ? path : NULL;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/nearest.h"
 #include "runtime/base/settings.h"
 #include "spank/keys/stop_key.h"
@@ -214,7 +215,7 @@ bool keys_have_slip(const char *variable, char *buf, size_t size)
 {
     static const char prefix[] = "DDP_";
     char meant[80];
-    if (strncmp(variable, prefix, strlen(prefix)) != 0)
+    if (!begins(variable, prefix))
         return false;
     struct nearest near = nearest_to_variable(variable, strlen(prefix));
     for (size_t i = 0; i < KEY_USER_COUNT; i++)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/io.h"
 #include "runtime/base/json_read.h"
 #include "spank/keys/stop_key.h"
@@ -217,5 +218,5 @@ const char *site_argument(const char *text)
 {
     static const char key[] = "site=";
     const char *path = text + strlen(key);
-    return !strncmp(text, key, strlen(key)) && *path == '/' && strlen(path) < PATH_MAX ? path : NULL;
+    return begins(text, key) && *path == '/' && strlen(path) < PATH_MAX ? path : NULL;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
 #include "topology/show/impl.h"
 
 /* The text, which it frees, as a JSON string; NULL: no memory. */
@@ -178,7 +179,7 @@ static json_t *notes_of(const struct show *s)
     json_t *a = all ? json_array() : NULL;
     while (all && (line = strsep(&rest, "\n")))
         if (line[0])
-            a = with(a, json_string(strncmp(line, "note: ", 6) ? line : line + 6));
+            a = with(a, json_string(begins(line, "note: ") ? line + strlen("note: ") : line));
     free(all);
     return a;
 }

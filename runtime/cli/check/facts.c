@@ -9,6 +9,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/cgroup.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/io.h"
@@ -66,7 +67,7 @@ static unsigned long read_count(const char *path, const char *name)
     unsigned long count = 0;
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, name, strlen(name)) && line[strlen(name)] == ' ')
+        if (begins(line, name) && line[strlen(name)] == ' ')
             count = strtoul(line + strlen(name), NULL, 10);
     if (f)
         fclose(f);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/cli/doctor/doctor.h"
 
 const char *doctor_get(const char *config, const char *key, char *buf, size_t size)
@@ -18,7 +19,7 @@ const char *doctor_get(const char *config, const char *key, char *buf, size_t si
         size_t n = strcspn(value, "\n");
         static const char *const units[] = {" sec", " min", " hours", " days"};
         for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-            if (n >= strlen(units[i]) && !strncmp(value + n - strlen(units[i]), units[i], strlen(units[i])))
+            if (n >= strlen(units[i]) && begins(value + n - strlen(units[i]), units[i]))
                 n -= strlen(units[i]);
         snprintf(buf, size, "%.*s", (int)n, value);
         if (!strcmp(buf, "(null)") || !strcmp(buf, "(none)"))

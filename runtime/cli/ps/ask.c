@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/begins.h"
 #include "runtime/base/clock.h"
 #include "runtime/cli/ps/ps.h"
 #include "runtime/sched/command.h"
@@ -67,9 +68,9 @@ static void leave_job(void)
                                        "SLURM_SACK"};
     for (size_t i = 0; environ && environ[i];) {
         char name[128], *entry = environ[i];
-        bool is_kept = strncmp(entry, "SLURM_", strlen("SLURM_")) != 0 && strncmp(entry, "SRUN_", strlen("SRUN_")) != 0;
+        bool is_kept = !begins(entry, "SLURM_") && !begins(entry, "SRUN_");
         for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
-            is_kept |= !strncmp(entry, kept[k], strlen(kept[k]));
+            is_kept |= begins(entry, kept[k]);
         snprintf(name, sizeof name, "%.*s", (int)strcspn(entry, "="), entry);
         if (!is_kept)
             unsetenv(name);
