@@ -378,6 +378,7 @@ int slurm_spank_exit(spank_t sp, int ac, char **av)
     (void)sp, (void)ac, (void)av;
     gather_destroy(plugin.gather);
     plugin.gather = NULL;
+    plugin.has_begun = false;
     return 0;
 }
 
