@@ -54,7 +54,7 @@ t_unit_ckpt_suspect_t_SOURCES = t/unit/ckpt/suspect.c
 t_unit_ckpt_suspect_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=openat
 UNIT_TESTS += t/unit/ckpt/writer.t
 t_unit_ckpt_writer_t_SOURCES = t/unit/ckpt/writer.c
-t_unit_ckpt_writer_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pwrite,--wrap=sysconf
+t_unit_ckpt_writer_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pwrite,--wrap=sysconf,--wrap=fsync
 UNIT_TESTS += t/unit/ckpt/mirror.t
 t_unit_ckpt_mirror_t_SOURCES = t/unit/ckpt/mirror.c
 UNIT_TESTS += t/unit/ckpt/reader.t

@@ -30,6 +30,8 @@ static float *value[N_TENSORS];
 static size_t most = SIZE_MAX; /* bytes that a call writes */
 static size_t page = 4096;
 static _Atomic int n_direct, n_torn; /* writes past the page cache; those that do not write whole pages */
+static int tails_fail; /* errno of writes through it that begin with a page, behind those past it; 0: they do not */
+static _Atomic int n_syncs, sync_fails; /* at that call; 0: never */
 long __wrap_sysconf(int name);
 long __wrap_sysconf(int name)
 {
@@ -42,7 +44,20 @@ ssize_t __wrap_pwrite(int fd, const void *data, size_t n, off_t at)
     bool is_direct = fcntl(fd, F_GETFL) & O_DIRECT;
     n_direct += is_direct;
     n_torn += is_direct && ((size_t)at % page || n % page);
+    if (tails_fail && n && at && !is_direct && (size_t)at % page == 0) {
+        errno = tails_fail;
+        return -1;
+    }
     return __real_pwrite(fd, data, n < most ? n : most, at);
+}
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+    if (++n_syncs != sync_fails)
+        return __real_fsync(fd);
+    errno = EIO;
+    return -1;
 }
 
 static void setup(void)
@@ -350,6 +365,44 @@ static void test_cannot_write(void **state)
     writer_destroy(w);
 }
 
+/* Any one file, be all others there. */
+static void test_cannot_sync(void **state)
+{
+    struct writer_piece piece[MAX_PIECES];
+    ckpt_writer_t *w = create(0, 1, 1000, piece);
+    (void)state;
+    empty_folder();
+    n_syncs = 0;
+    save(&w, 1, 0);
+    int n = n_syncs;
+    assert_int_equal(n, files.n_files + files.n_small);
+    for (int k = 1; k <= n; k++) {
+        n_syncs = 0;
+        sync_fails = k;
+        empty_folder();
+        check_fails(w, "to disk: Input/output error");
+    }
+    sync_fails = 0;
+    save(&w, 1, 0);
+    writer_destroy(w);
+}
+
+/* A disk that is full when all but a file's last, incomplete page is there. */
+static void test_cannot_write_a_tail(void **state)
+{
+    struct writer_piece piece[MAX_PIECES];
+    ckpt_writer_t *w = create(0, 1, 1000, piece);
+    (void)state;
+    empty_folder();
+    n_direct = 0;
+    tails_fail = ENOSPC;
+    check_fails(w, "No space left on device");
+    assert_true(n_direct > 0 || !can_direct());
+    tails_fail = 0;
+    save(&w, 1, 0);
+    writer_destroy(w);
+}
+
 static void test_from_a_source(void **state)
 {
     static const int runs[] = {3, 1000};
@@ -429,6 +482,8 @@ int main(void)
         cmocka_unit_test(test_short_writes),
         cmocka_unit_test(test_plan_is_congruent),
         cmocka_unit_test(test_cannot_write),
+        cmocka_unit_test(test_cannot_sync),
+        cmocka_unit_test(test_cannot_write_a_tail),
         cmocka_unit_test(test_from_a_source),
         cmocka_unit_test(test_source_fails),
         cmocka_unit_test(test_states),
