@@ -26,6 +26,8 @@ static char calls[16384];
 static int taken_at = -1; /* calls until another job takes the folder over; -1: none does */
 static void take_over(void);
 static bool is_full; /* the disk, of what a killed job left */
+static const char *unsynced; /* a line of calls whose fsync fails; NULL: none */
+static int sync_error;       /* so */
 
 static void note(const char *what, const char *path)
 {
@@ -55,6 +57,13 @@ static bool fails(void)
     return true;
 }
 
+/* As the last call. */
+static bool is_unsynced(void)
+{
+    size_t n = strlen(calls), n_line = unsynced ? strlen(unsynced) : SIZE_MAX;
+    return n >= n_line && !strcmp(calls + n - n_line, unsynced);
+}
+
 /* The linker brings the calls of runtime/ckpt here (-Wl,--wrap). */
 #define WRAP(type, name, parameters, arguments, noted)                                                                 \
     type __real_##name parameters;                                                                                     \
@@ -67,7 +76,7 @@ static bool fails(void)
 WRAP(int, mkdirat, (int at, const char *path, mode_t mode), (at, path, mode), note("mkdir", path))
 WRAP(int, renameat, (int a, const char *from, int b, const char *to), (a, from, b, to), note("rename", from))
 WRAP(int, unlinkat, (int at, const char *path, int flags), (at, path, flags), note(flags ? "rmdir" : "unlink", path))
-WRAP(int, fsync, (int fd), (fd), note_fd("fsync", fd))
+WRAP(int, fsync, (int fd), (fd), note_fd("fsync", fd); if (is_unsynced()) return (errno = sync_error, -1))
 WRAP(int, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n), if (is_full) return (errno = ENOSPC, -1))
 WRAP(ssize_t, pwrite, (int fd, const void *data, size_t n, off_t at), (fd, data, n, at), note_fd("write", fd))
 static bool cannot_exchange; /* as on NFS */
@@ -352,6 +361,62 @@ static void test_any_call_fails(void **state)
     fails_with = 0;
 }
 
+static const char *const synced_folders[] = {
+    "fsync .saving-" TOKEN "-step-00000030\n", /* what is in it, */
+    "fsync root\n",                            /* its name, */
+    "fsync step-00000030\n",                   /* and its manifest's */
+};
+enum { N_SYNCED = sizeof synced_folders / sizeof *synced_folders };
+
+/* The save fails, nothing of it stays, and all that was there does. */
+static void save_unsynced(const char *folder, int error)
+{
+    ddp_error_t e = {0};
+    make_history();
+    calls[0] = 0;
+    unsynced = folder;
+    sync_error = error;
+    int rc = save(&e);
+    unsynced = NULL;
+    if (!strstr(calls, folder) || rc == 0 || !is_uncommitted)
+        fail_msg("committed although this failed: %s", folder);
+    assert_error_has(e, "cannot write the folder");
+    assert_error_has(e, strerror(error));
+    assert_int_equal(check_promises(), has_same);
+    assert_true(exists("step-00000010"));
+    check_next(has_same);
+}
+
+static void test_a_folder_cannot_be_synced(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_SYNCED; i++) {
+        save_unsynced(synced_folders[i], EIO);
+        save_unsynced(synced_folders[i], ENOSPC);
+    }
+    has_same = true; /* whose folder has its manifest before its name */
+    for (int i = 0; i < N_SYNCED - 1; i++)
+        save_unsynced(synced_folders[i], EIO);
+    has_same = false;
+}
+
+/* As some file systems have it that need none. */
+static void test_a_folder_need_not_be_synced(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    sync_error = EINVAL;
+    for (int i = 0; i < N_SYNCED; i++) {
+        make_history();
+        calls[0] = 0;
+        unsynced = synced_folders[i];
+        if (save(&e) < 0)
+            fail_msg("%s", e.text);
+        assert_true(check_promises() && strstr(calls, unsynced));
+    }
+    unsynced = NULL;
+}
+
 /* Everything is on disk before what names it, and what replaces an old one before that goes. */
 static void test_order(void **state)
 {
@@ -606,6 +671,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dies_between_any_two_calls),
         cmocka_unit_test(test_any_call_fails),
+        cmocka_unit_test(test_a_folder_cannot_be_synced),
+        cmocka_unit_test(test_a_folder_need_not_be_synced),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_replaces_broken),
         cmocka_unit_test(test_retain),
