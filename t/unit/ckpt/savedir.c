@@ -9,7 +9,8 @@
 
 #include "runtime/ckpt/savedir.h"
 
-#define STRANGER 1 /* a uid */
+#define STRANGER 1 /* a uid, */
+#define ANOTHER 2  /* and one more */
 
 static char root[] = "/tmp/ddp-savedir.XXXXXX";
 static struct savedir dir;
@@ -36,9 +37,14 @@ static void make_folder(const char *name)
     assert_int_equal(mkdir(at(name), 0755), 0);
 }
 
+static void give_to(const char *name, uid_t uid)
+{
+    assert_int_equal(lchown(at(name), uid, uid), 0);
+}
+
 static void give_away(const char *name)
 {
-    assert_int_equal(lchown(at(name), STRANGER, STRANGER), 0);
+    give_to(name, STRANGER);
 }
 
 /* ck, the folder of checkpoints; out, something else of the user's. */
@@ -191,6 +197,36 @@ static void the_way_there(void **state)
     assert_false(savedir_is_shared(&dir, false, text, sizeof text));
 }
 
+/* Each may say where his own things lie, and not by another's word. */
+static void a_strangers_link_leads_to_no_other_strangers(void **state)
+{
+    static const uid_t uids[] = {STRANGER, ANOTHER};
+    static const char *const names[] = {"one", "two"}, *const links[] = {"one/link", "two/link"};
+    struct savedir d;
+    ddp_error_t e;
+    (void)state;
+    if (geteuid() != 0)
+        return;
+    make_folder("two");
+    make_folder("two/own");
+    give_to("two/own", ANOTHER);
+    assert_int_equal(symlink("own", at("two/link")), 0);
+    make_folder("one");
+    assert_int_equal(symlink("../two/link", at("one/link")), 0);
+    for (int i = 0; i < 2; i++) {
+        give_to(names[i], uids[i]);
+        give_to(links[i], uids[i]);
+    }
+    assert_int_equal(savedir_open(&d, at("two/link"), NULL, &e), 0);
+    savedir_close(&d);
+    assert_int_equal(savedir_open(&d, at("one/link"), NULL, &e), -1);
+    assert_error_has(e, "link is a link of another user's (uid 2)");
+    give_to("one", ANOTHER);
+    give_to("one/link", ANOTHER);
+    assert_int_equal(savedir_open(&d, at("one/link"), NULL, &e), 0); /* all of it is one stranger's */
+    savedir_close(&d);
+}
+
 static void another_folder_in_its_place_is_none(void **state)
 {
     struct savedir d;
@@ -239,6 +275,11 @@ static void who_else_may_write_is_said(void **state)
     assert_int_equal(chmod(root, 0700), 0);
     assert_false(savedir_is_shared(&dir, false, text, sizeof text));
     assert_true(savedir_is_shared(&dir, true, text, sizeof text) && strstr(text, "another folder in its place"));
+    savedir_close(&dir);
+    assert_int_equal(chmod(root, 01777), 0); /* where nobody can rename what is not his */
+    assert_int_equal(savedir_open(&dir, at("ck"), NULL, NULL), 0);
+    assert_int_equal(chmod(root, 0700), 0);
+    assert_false(savedir_is_shared(&dir, true, text, sizeof text));
     if (geteuid() == 0) {
         give_away("ck");
         assert_true(savedir_is_shared(&dir, false, text, sizeof text) &&
@@ -252,6 +293,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(removes_what_is_its_own),         CASE(links_are_left_and_named),
         CASE(files_are_written_under_one_name_only), CASE(others_things_are_left_and_named),
+        CASE(a_strangers_link_leads_to_no_other_strangers),
         CASE(the_way_there),                   CASE(another_folder_in_its_place_is_none),
         CASE(what_was_moved_here_stays),       CASE(who_else_may_write_is_said),
     };
