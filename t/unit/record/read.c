@@ -281,6 +281,23 @@ static void ranks_are_compared_over_the_same_time(void **state)
     free(text);
 }
 
+/* Waiting, too, as long as there are as many ranks as now; the peak of memory is of all time. */
+static void waiting_is_compared_over_the_same_time(void **state)
+{
+    (void)state;
+    char *text = join(START "{\"event\":\"start\",\"v\":1,\"t\":110,\"ranks\":3}\n" SHORT
+                      ",\"wall_s\":1,\"compute_s\":[9,9,9],\"exposed_s\":[1,2,8],\"memory_bytes\":[7,7,7]}\n"
+                      START SHORT ",\"wall_s\":1,\"compute_s\":[3,4],\"exposed_s\":[4,8]}\n" INTERVAL SHORT
+                      ",\"wall_s\":1,\"exposed_s\":[1,1]}\n", 420, 60);
+    struct record r = good(text);
+    assert_true(r.ranks.n == 3 && r.ranks.n_now == 2);
+    assert_true(r.ranks.exposed_s[0] == 5 && r.ranks.exposed_s[1] == 9 && r.ranks.exposed_s[2] == 0);
+    assert_true(r.ranks.compute_s[0] == 6 && r.ranks.compute_s[1] == 8 && r.ranks.compute_s[2] == 0);
+    assert_true(r.ranks.memory_bytes[0] == 7 && r.ranks.memory_bytes[1] == 7 && r.ranks.memory_bytes[2] == 7);
+    record_clear(&r);
+    free(text);
+}
+
 static void ranks_that_are_not_known_are_not_compared(void **state)
 {
     (void)state;
@@ -396,6 +413,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_does_not_say_how_far_the_run_is),
         cmocka_unit_test(what_a_program_adds_spoils_nothing),
         cmocka_unit_test(ranks_are_compared_over_the_same_time),
+        cmocka_unit_test(waiting_is_compared_over_the_same_time),
     cmocka_unit_test(ranks_that_are_not_known_are_not_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -228,6 +229,31 @@ static void a_full_disk_is_told_once(void **state)
     recorder_close(&r);
 }
 
+/* Its beginning is there; what comes behind it would be no line either. */
+static void a_line_of_which_a_part_fits_is_the_last(void **state)
+{
+    (void)state;
+    struct recorder r;
+    struct rlimit before, small;
+    ddp_error_t e;
+    assert_int_equal(recorder_open(&r, path, NULL), 0);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 10;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    recorder_begin(&r, "end");
+    int rc = recorder_end(&r, &e);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(rc, -1);
+    assert_error_has(e, "ends here: No space left on device");
+    recorder_begin(&r, "end");
+    assert_int_equal(recorder_end(&r, &e), 0);
+    recorder_close(&r);
+    char *text = read_record();
+    assert_string_equal(text, "{\"event\": ");
+    free(text);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(a_line_has_members_of_each_kind, make, clear),
     cmocka_unit_test_setup_teardown(what_a_program_adds_is_json, make, clear),
@@ -236,5 +262,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(a_piece_of_a_line_gets_an_end, make, clear),
     cmocka_unit_test_setup_teardown(files_that_a_stranger_may_have_put_there_are_refused, make, clear),
     cmocka_unit_test_setup_teardown(a_full_disk_is_told_once, make, clear),
+    cmocka_unit_test_setup_teardown(a_line_of_which_a_part_fits_is_the_last, make, clear),
 };
 UNIT_MAIN(tests)
