@@ -1,11 +1,14 @@
 #include "t/lib/bootranks.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "pmix/boot_wire.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 
@@ -99,6 +102,45 @@ void bootranks_assert_well(int size)
     for (int r = 0; r < size; r++)
         if (bootranks_report[r].rc != 0)
             fail_msg("rank %d of %d: rc %d: %s", r, size, bootranks_report[r].rc, bootranks_report[r].e.text);
+}
+
+int bootranks_call(const boot_server_t *s, int rank, int size)
+{
+    unsigned char hello[WIRE_HELLO_BODY];
+    struct wire_addr a;
+    assert_int_equal(wire_addr_parse(boot_server_addr(s), 0, &a, NULL), 0);
+    int fd = wire_socket(&a, NULL);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a.sa, a.len), 0);
+    memcpy(hello, WIRE_MAGIC, WIRE_MAGIC_LEN);
+    memcpy(hello + WIRE_MAGIC_LEN, bootranks_token, WIRE_TOKEN_LEN);
+    bytes_put32(hello + sizeof hello - 8, (uint32_t)rank);
+    bytes_put32(hello + sizeof hello - 4, (uint32_t)size);
+    bootranks_say(fd, WIRE_HELLO, hello, sizeof hello);
+    return fd;
+}
+
+void bootranks_say(int fd, int type, const void *body, size_t n)
+{
+    unsigned char head[WIRE_HEAD];
+    wire_head(head, (enum wire_type)type, n);
+    assert_int_equal(io_send_all(fd, head, sizeof head, deadline_in(PATIENCE_S), "server", NULL), 0);
+    assert_int_equal(io_send_all(fd, body, n, deadline_in(PATIENCE_S), "server", NULL), 0);
+}
+
+int bootranks_hear(boot_server_t *s, int fd, char body[256])
+{
+    unsigned char head[WIRE_HEAD];
+    uint64_t deadline = deadline_in(PATIENCE_S);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    while (poll(&p, 1, 0) == 0 && deadline_left_ns(deadline) > 0)
+        assert_int_equal(boot_server_step(s, 10, NULL), 0);
+    if (io_recv_all(fd, head, sizeof head, deadline, "server", NULL) < 0)
+        return 0;
+    size_t n = bytes_get32(head) - 1;
+    assert_true(n < 256);
+    assert_int_equal(io_recv_all(fd, body, n, deadline, "server", NULL), 0);
+    body[n] = 0;
+    return head[4];
 }
 
 static unsigned char byte_of(int rank, size_t i)

@@ -38,6 +38,14 @@ void bootranks_drive(boot_server_t *s, pid_t *pid, int n); /* until the n proces
 void bootranks_run(boot_server_t *s, int size, bootranks_f *f);
 void bootranks_assert_well(int size);
 
+/* ---- a rank by hand, in the test's own process ---- */
+
+int bootranks_call(const boot_server_t *s, int rank, int size); /* its connection: it has said hello */
+void bootranks_say(int fd, int type, const void *body, size_t n);
+
+/* The type of what the server answers, steps of its own included; its body's n bytes go to `body`. 0: it has closed. */
+int bootranks_hear(boot_server_t *s, int fd, char body[256]);
+
 /* ---- what several tests' ranks do ---- */
 
 int bootranks_put(boot_t *b, const char *key, int rank, size_t n, ddp_error_t *e); /* n bytes that tell the rank */

@@ -34,6 +34,14 @@
         }                                                                                                              \
     } while (0)
 
+/* For root: as a user that is none of ours. Of a unix socket the kernel notes who it was at connect, and at listen. */
+#define unit_as_another_user(statement)                                                                                \
+    do {                                                                                                               \
+        assert_int_equal(seteuid(65534), 0);                                                                           \
+        statement;                                                                                                     \
+        assert_int_equal(seteuid(0), 0);                                                                               \
+    } while (0)
+
 #define UNIT_MAIN(tests)                                                                                               \
     int main(void)                                                                                                     \
     {                                                                                                                  \

@@ -408,6 +408,46 @@ static void a_leader_of_another_user_is_none(void **state)
         world_destroy(w[k]);
 }
 
+/* Connected, with a greeting that is right. */
+static int greet_leader(const struct world *w, const struct handshake *m, const char *name)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    memcpy(a.sun_path + 1, name, strlen(name));
+    socklen_t n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a, n), 0);
+    assert_int_equal(handshake_call(fd, m, w, 0, MEET_SHM, deadline_in(20), NULL), 0);
+    return fd;
+}
+
+static void a_leader_hears_nobody_of_another_user(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"n0", "n0"};
+    char name[SHM_NAME_MAX + 1] = "", c;
+    int stranger, fd = -1;
+    ddp_error_t e = {0};
+    struct handshake m = {.fd = -1};
+    struct world *w[] = {world_from_keys(0, 2, keys, keys), world_from_keys(1, 2, keys, keys)};
+    struct shm leader = shm_of(w[0], 0);
+    unit_needs(geteuid() == 0, "root, to become another user");
+    assert_int_equal(handshake_tokens(&m, &e), 0);
+    assert_int_equal(shm_offer(&leader, &m, name, &e), 0);
+    unit_as_another_user(stranger = greet_leader(w[1], &m, name));
+    int guest = greet_leader(w[1], &m, name);
+    assert_int_equal(shm_join(&leader, &m, name, deadline_in(20), &e), 0);
+    assert_int_equal(handshake_answered(guest, &m, "rank 0", &fd, deadline_in(20), &e), 0);
+    assert_true(fd >= 0);
+    assert_true(recv(stranger, &c, 1, 0) <= 0);
+    close(fd);
+    close(guest);
+    close(stranger);
+    close(m.fd);
+    shm_clear(&leader);
+    for (int k = 0; k < 2; k++)
+        world_destroy(w[k]);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_flood_does_not_keep_ranks_apart),
     cmocka_unit_test(a_leader_that_does_not_listen_ends_at_the_deadline),
@@ -420,5 +460,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_limit_of_memory_is_an_error),
     cmocka_unit_test(nobody_makes_the_memory_smaller),
     cmocka_unit_test(a_leader_of_another_user_is_none),
+    cmocka_unit_test(a_leader_hears_nobody_of_another_user),
 };
 UNIT_MAIN(tests)

@@ -1,6 +1,7 @@
 /* The `local` boot against whom it does not know: impostors, strangers, a wrong environment. */
 #include "t/lib/bootranks.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,21 +20,9 @@ static void impostors_are_refused(void **state)
     } cases[] = {{7, 8, "8 ranks, but there are 3"}, {1, 3, "rank 1 is connected already"}};
     boot_server_t *s = bootranks_serve_unix(3);
     /* A rank 1 that stays: connected by hand, welcomed, silent. */
-    struct wire_addr a;
-    unsigned char hello[WIRE_HEAD + WIRE_HELLO_BODY], welcome[WIRE_HEAD];
-    assert_int_equal(wire_addr_parse(boot_server_addr(s), 0, &a, NULL), 0);
-    int fd = wire_socket(&a, NULL);
-    assert_int_equal(connect(fd, (struct sockaddr *)&a.sa, a.len), 0);
-    wire_head(hello, WIRE_HELLO, WIRE_HELLO_BODY);
-    memcpy(hello + WIRE_HEAD, WIRE_MAGIC, WIRE_MAGIC_LEN);
-    memcpy(hello + WIRE_HEAD + WIRE_MAGIC_LEN, bootranks_token, WIRE_TOKEN_LEN);
-    bytes_put32(hello + sizeof hello - 8, 1);
-    bytes_put32(hello + sizeof hello - 4, 3);
-    assert_int_equal(io_send_all(fd, hello, sizeof hello, deadline_in(5), "server", NULL), 0);
-    for (int i = 0; i < 5; i++)
-        assert_int_equal(boot_server_step(s, 0, NULL), 0);
-    assert_int_equal(io_recv_all(fd, welcome, sizeof welcome, deadline_in(5), "server", NULL), 0);
-    assert_int_equal(welcome[4], WIRE_WELCOME);
+    char text[256];
+    int fd = bootranks_call(s, 1, 3);
+    assert_int_equal(bootranks_hear(s, fd, text), WIRE_WELCOME);
     for (size_t i = 0; i < 2; i++) {
         pid_t pid = bootranks_start(s, cases[i].rank, cases[i].size, &bootranks_report[0], bootranks_only_opens);
         bootranks_drive(s, &pid, 1);
@@ -160,6 +149,32 @@ static void who_is_closed_comes_again(void **state)
     close(fd);
 }
 
+static void a_caller_of_another_user_is_closed_unheard(void **state)
+{
+    (void)state;
+    char text[256];
+    int fd;
+    unit_needs(geteuid() == 0, "root's rights");
+    boot_server_t *s = bootranks_serve_unix(1);
+    unit_as_another_user(fd = bootranks_call(s, 0, 1));
+    assert_int_equal(bootranks_hear(s, fd, text), 0);
+    close(fd);
+    boot_server_destroy(s);
+}
+
+static void a_server_of_another_user_is_refused(void **state)
+{
+    (void)state;
+    boot_server_t *s = NULL;
+    unit_needs(geteuid() == 0, "root's rights");
+    unit_as_another_user(s = bootranks_serve_unix(1));
+    bootranks_run(s, 1, bootranks_only_opens);
+    assert_int_equal(bootranks_report[0].rc, -1);
+    assert_int_equal(bootranks_report[0].e.code, EPERM);
+    assert_error_has(bootranks_report[0].e, "belongs to another user");
+    boot_server_destroy(s);
+}
+
 static void environment_is_strict(void **state)
 {
     (void)state;
@@ -194,6 +209,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(impostors_are_refused),
     cmocka_unit_test(strangers_harm_only_themselves),
     cmocka_unit_test(who_is_closed_comes_again),
+    cmocka_unit_test(a_caller_of_another_user_is_closed_unheard),
+    cmocka_unit_test(a_server_of_another_user_is_refused),
     cmocka_unit_test(environment_is_strict),
 };
 

@@ -3,6 +3,7 @@
 #include "t/unit/unit.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -129,13 +130,19 @@ static void what_no_watch_has_taken_is_closed(void **state)
     assert_int_equal(notice_fd(), -1);
 }
 
-static int come(const char *hello)
+static int knock(const char *hello)
 {
     struct sockaddr_un a;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     socklen_t n = door_address(getenv(DOOR_VARIABLE), &a);
     assert_int_equal(connect(fd, (struct sockaddr *)&a, n), 0);
     assert_int_equal(send(fd, hello, DOOR_HELLO_LEN, 0), DOOR_HELLO_LEN);
+    return fd;
+}
+
+static int come(const char *hello)
+{
+    int fd = knock(hello);
     guard_door_step(door);
     return fd;
 }
@@ -347,6 +354,36 @@ static void strangers_get_nothing(void **state)
     close(fd);
 }
 
+static void another_user_gets_nothing(void **state)
+{
+    char c;
+    int fd;
+    (void)state;
+    unit_needs(geteuid() == 0, "root's rights");
+    assert_int_equal(open_door(0, false), 0);
+    unit_as_another_user(fd = knock(DOOR_HELLO));
+    guard_door_step(door);
+    assert_true(recv(fd, &c, 1, 0) <= 0);
+    close(fd);
+}
+
+static void a_program_enters_no_door_of_another_user(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    unit_needs(geteuid() == 0, "root's rights");
+    unit_as_another_user(assert_int_equal(open_door(1, false), 0));
+    boot_t *b = start_group(1, 2);
+    assert_int_equal(notice_fd(), -1);
+    boot_leave(b, NULL);
+    setenv("DDP_BOOT", "guard", 1);
+    b = boot_open(deadline_in(20), &e);
+    unsetenv("DDP_BOOT");
+    assert_null(b);
+    assert_error_has(e, "the guard of this task cannot be reached at @ddp-guard-");
+    assert_error_has(e, strerror(EPERM));
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_group_of_all_ranks_tells_the_guard_who_was_it),
     cmocka_unit_test(a_group_of_others_does_not),
@@ -359,6 +396,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(memory_is_for_the_same_program_of_the_next_generation),
     cmocka_unit_test(a_guard_that_keeps_nothing_closes_what_it_gets),
     cmocka_unit_test(strangers_get_nothing),
+    cmocka_unit_test(another_user_gets_nothing),
+    cmocka_unit_test(a_program_enters_no_door_of_another_user),
 };
 
 int main(void)
