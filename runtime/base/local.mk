@@ -38,6 +38,9 @@ libbase_la_SOURCES = \
 	%D%/thread.c %D%/thread.h
 libbase_la_LIBADD = $(JANSSON_LIBS)
 
+UNIT_TESTS += t/unit/base/address.t
+t_unit_base_address_t_SOURCES = t/unit/base/address.c
+t_unit_base_address_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=resolve_host
 UNIT_TESTS += t/unit/base/base.t
 t_unit_base_base_t_SOURCES = t/unit/base/base.c
 UNIT_TESTS += t/unit/base/budget.t
