@@ -120,6 +120,7 @@ UNIT_TESTS += t/unit/spank/guards_plan.t
 t_unit_spank_guards_plan_t_SOURCES = t/unit/spank/guards_plan.c
 UNIT_TESTS += t/unit/spank/guards_state.t
 t_unit_spank_guards_state_t_SOURCES = t/unit/spank/guards_state.c
+t_unit_spank_guards_state_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=recvmsg
 UNIT_TESTS += t/unit/spank/guards_users.t
 t_unit_spank_guards_users_t_SOURCES = t/unit/spank/guards_users.c
 UNIT_TESTS += t/unit/spank/hiding.t

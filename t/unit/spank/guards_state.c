@@ -2,6 +2,7 @@
 #include "config.h"
 #include "t/unit/unit.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -290,6 +291,84 @@ static void answers_are_of_one_round_and_of_a_wait_that_goes_on(void **state)
     assert_string_equal(g.calls.said, "");
 }
 
+static void early_deaths_of_different_ranks_are_no_loop(void **state)
+{
+    (void)state;
+    static guards_t g;
+    g = (guards_t){.f = {.n_nodes = 1, .size = 8, .local_size = 8, .restarts = 100, .token = "token"},
+                   .is_alone = true, .is_whole = true, .moved_rank = -1, .last_rank = -1};
+    for (int rank = 1; rank <= 2 * GUARDS_LOOP_N; rank++) {
+        struct death d = {.kind = DEATH_ENDED, .rank = rank, .how = 256};
+        round_decide(&g, &d);
+        assert_true(d.next > 0);
+    }
+}
+
+/* By the one above, and by another one that it joins later. */
+static void a_start_that_is_told_twice_is_one(void **state)
+{
+    (void)state;
+    static guards_t g;
+    g = (guards_t){.f = {.n_nodes = 1, .restarts = 3}};
+    round_start(&g, 1);
+    strcpy(g.card, "card");
+    for (int generation = 1; generation >= 0; generation--)
+        round_start(&g, generation);
+    assert_int_equal(g.generation, 1);
+    assert_int_equal(g.n_restarts, 1);
+    assert_string_equal(g.card, "card");
+}
+
+static int broken_by; /* an errno; 0: nothing is */
+
+ssize_t __real_recvmsg(int fd, struct msghdr *m, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *m, int flags);
+
+ssize_t __wrap_recvmsg(int fd, struct msghdr *m, int flags)
+{
+    if (!broken_by)
+        return __real_recvmsg(fd, m, flags);
+    errno = broken_by;
+    return -1;
+}
+
+/* The connection to the leader of node 1 ends so. */
+static void lose_node_1(guards_t *g, int error)
+{
+    int pair[2];
+    g->epoll = epoll_create1(EPOLL_CLOEXEC);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    g->below = link_add(g, pair[0], true, LINK_IS_IN);
+    g->below->node = g->below->rank = 1;
+    nodes_are_at(g, g->below, 1, NODE_IS_THERE);
+    close(pair[1]);
+    broken_by = error;
+    guards_step(g);
+    broken_by = 0;
+    close(g->epoll);
+}
+
+/* The host, or another one, has ended it; or nothing is heard of the host. */
+static void a_node_has_ended_for_certain_where_somebody_says_so(void **state)
+{
+    (void)state;
+    static const struct {
+        int error;
+        bool is_certain;
+    } cases[] = {{0, true}, {ECONNRESET, true}, {ETIMEDOUT, false}, {EHOSTUNREACH, false}, {ENETUNREACH, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        guards_t *g = elastic();
+        strcpy(g->f.token, "token");
+        lose_node_1(g, cases[i].error);
+        assert_null(g->below);
+        assert_int_equal(g->lost.kind, DEATH_GONE);
+        assert_int_equal(g->lost.is_certain, cases[i].is_certain);
+        assert_true(g->nodes.of[1].is_lost);
+        assert_int_equal(g->nodes.of[1].is_certain, cases[i].is_certain);
+        give_back(g);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_node_is_away_by_the_word_of_where_it_was_alone),
     cmocka_unit_test(half_of_the_nodes_are_most_with_the_first),
@@ -306,5 +385,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_has_gone_tells_nothing_any_more),
     cmocka_unit_test(nobody_is_free_while_a_loss_may_be_a_death),
     cmocka_unit_test(answers_are_of_one_round_and_of_a_wait_that_goes_on),
+    cmocka_unit_test(early_deaths_of_different_ranks_are_no_loop),
+    cmocka_unit_test(a_start_that_is_told_twice_is_one),
+    cmocka_unit_test(a_node_has_ended_for_certain_where_somebody_says_so),
 };
 UNIT_MAIN(tests)
