@@ -36,3 +36,4 @@ UNIT_TESTS += t/unit/pmix/world.t
 t_unit_pmix_world_t_SOURCES = t/unit/pmix/world.c
 UNIT_TESTS += t/unit/pmix/boot_pmi.t
 t_unit_pmix_boot_pmi_t_SOURCES = t/unit/pmix/boot_pmi.c
+t_unit_pmix_boot_pmi_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=boot_host_card

@@ -2,6 +2,7 @@
 #include "t/lib/bootranks.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/door.h"
 #include "runtime/base/frame.h"
+#include "t/lib/folder.h"
 #include "t/lib/guardend.h"
 
 static const char death[] = "rank 7 (n4) exited with code 3";
@@ -284,6 +286,101 @@ static void whose_death_ends_the_exchange_is_passed_on(void **state)
     boot_server_destroy(s);
 }
 
+/* ---- ranks by hand ---- */
+
+/* A rank that is in. */
+static int enter(boot_server_t *s, int rank, int size)
+{
+    char text[256];
+    int fd = bootranks_call(s, rank, size);
+    assert_int_equal(bootranks_hear(s, fd, text), WIRE_WELCOME);
+    return fd;
+}
+
+static void frames_may_come_byte_by_byte(void **state)
+{
+    (void)state;
+    static const char put[] = "\1kvalue", get[] = "\0\0\0\0k";
+    unsigned char frames[2 * WIRE_HEAD + sizeof put - 1 + sizeof get - 1];
+    char text[256] = "";
+    boot_server_t *s = bootranks_serve_unix(1);
+    int fd = enter(s, 0, 1);
+    wire_head(frames, WIRE_PUT, sizeof put - 1);
+    memcpy(frames + WIRE_HEAD, put, sizeof put - 1);
+    wire_head(frames + WIRE_HEAD + sizeof put - 1, WIRE_GET, sizeof get - 1);
+    memcpy(frames + 2 * WIRE_HEAD + sizeof put - 1, get, sizeof get - 1);
+    for (size_t i = 0; i < sizeof frames; i++) {
+        assert_int_equal(send(fd, frames + i, 1, MSG_NOSIGNAL), 1);
+        assert_int_equal(boot_server_step(s, 0, NULL), 0);
+    }
+    assert_int_equal(bootranks_hear(s, fd, text), WIRE_VALUE);
+    assert_string_equal(text, "value");
+    close(fd);
+    boot_server_destroy(s);
+}
+
+/* The numbers of ranks end before the size. */
+static void a_rank_that_there_is_not_is_refused(void **state)
+{
+    (void)state;
+    static const char get[] = "\2\0\0\0k";
+    char text[256] = "";
+    boot_server_t *s = bootranks_serve_unix(2);
+    for (int rank = 2; rank >= -1; rank -= 3) {
+        int fd = bootranks_call(s, rank, 2);
+        assert_int_equal(bootranks_hear(s, fd, text), WIRE_ERROR);
+        assert_non_null(strstr(text + 8, "is not one of 0..1: check DDP_RANK"));
+        close(fd);
+    }
+    int fd = enter(s, 1, 2);
+    bootranks_say(fd, WIRE_GET, get, sizeof get - 1);
+    assert_int_equal(bootranks_hear(s, fd, text), 0);
+    close(fd);
+    boot_server_destroy(s);
+}
+
+/* Whoever begins to wait once another one has left would wait for ever. */
+static void nobody_waits_for_who_has_left(void **state)
+{
+    (void)state;
+    char text[256] = "";
+    boot_server_t *s = bootranks_serve_unix(2);
+    int stays = enter(s, 0, 2), leaves = enter(s, 1, 2);
+    bootranks_say(leaves, WIRE_BYE, NULL, 0);
+    assert_int_equal(bootranks_hear(s, leaves, text), 0);
+    bootranks_say(stays, WIRE_FENCE, NULL, 0);
+    assert_int_equal(bootranks_hear(s, stays, text), WIRE_ERROR);
+    assert_string_equal(text + 8, "rank 1 left before the others were done");
+    close(stays);
+    close(leaves);
+    boot_server_destroy(s);
+}
+
+/* ---- files ---- */
+
+static void a_path_that_is_anothers_stays(void **state)
+{
+    (void)state;
+    char addr[96], *path = addr + 5;
+    ddp_error_t e = {0};
+    snprintf(addr, sizeof addr, "unix:%s/boot", test_folder);
+    assert_int_equal(close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)), 0);
+    memset(bootranks_token, 'a', sizeof bootranks_token - 1);
+    for (int is_server = 0; is_server < 2; is_server++) {
+        boot_server_t *s = is_server ? bootranks_serve(addr, 1) : NULL;
+        assert_null(boot_server_create(addr, bootranks_token, 1, &e));
+        assert_error_has(e, "bind");
+        assert_int_equal(access(path, F_OK), 0);
+        if (is_server)
+            bootranks_run(s, 1, bootranks_exchange);
+        else
+            unlink(path);
+        boot_server_destroy(s);
+    }
+    bootranks_assert_well(1);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(values_reach_every_rank),
     cmocka_unit_test(the_same_ranks_may_come_again),
@@ -295,6 +392,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(deadlines_name_who_is_late),
     cmocka_unit_test(giving_up_ends_the_exchange),
     cmocka_unit_test(whose_death_ends_the_exchange_is_passed_on),
+    cmocka_unit_test(frames_may_come_byte_by_byte),
+    cmocka_unit_test(a_rank_that_there_is_not_is_refused),
+    cmocka_unit_test(nobody_waits_for_who_has_left),
+    cmocka_unit_test_setup_teardown(a_path_that_is_anothers_stays, folder_make, folder_remove),
 };
 
 int main(void)

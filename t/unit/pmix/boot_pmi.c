@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "pmix/boot.h"
+#include "pmix/boot_host.h"
 #include "runtime/base/clock.h"
 
 enum { LINES_MAX = 16, LINE_BYTES = 1200 };
@@ -53,6 +54,23 @@ static void *launch(void *arg)
         recv(l->fd, l->asked[0], 1, MSG_PEEK); /* until the rank has gone */
     close(l->fd);
     return NULL;
+}
+
+static size_t card_bytes; /* the next card's length; 0: as it is */
+
+const char *__real_boot_host_card(const boot_host_t *h);
+const char *__wrap_boot_host_card(const boot_host_t *h);
+
+/* The last of its addresses is as long as it takes. */
+const char *__wrap_boot_host_card(const boot_host_t *h)
+{
+    static char card[LINE_BYTES];
+    size_t n = (size_t)snprintf(card, sizeof card, "%s", __real_boot_host_card(h));
+    while (n + 20 < card_bytes)
+        n += (size_t)snprintf(card + n, sizeof card - n, " 127.0.0.1");
+    if (n < card_bytes)
+        snprintf(card + n, sizeof card - n, " %0*d", (int)(card_bytes - n - 1), 1);
+    return card;
 }
 
 static boot_t *open_under(struct launcher *l, const char *const *answers, bool is_slow, double timeout_s,
@@ -114,6 +132,25 @@ static void rank_0_publishes_its_card_and_leaves(void **state)
         assert_int_equal(boot_get(b, 0, "k", &data, &n, deadline_in(20), &e), 0);
         assert_true(n == 1 && *(char *)data == 'v');
         free(data);
+        assert_int_equal(boot_leave(b, &e), 0);
+    }
+}
+
+/* 700 bytes, and the NUL behind them, are one too many. */
+static void of_a_card_that_is_too_long_the_last_address_is_left_out(void **state)
+{
+    (void)state;
+    for (size_t n = 699; n <= 700; n++) {
+        struct launcher l;
+        ddp_error_t e = {0};
+        card_bytes = n;
+        boot_t *b = open_under(&l, good, false, 20, &e);
+        card_bytes = 0;
+        if (!b)
+            fail_msg("%s", e.text);
+        assert_true(n < 700 ? strlen(l.card) == n : strlen(l.card) < n - 1);
+        const char *last = strrchr(l.card, ',');
+        assert_int_equal(strcmp(last, ",127.0.0.1") == 0, n == 700);
         assert_int_equal(boot_leave(b, &e), 0);
     }
 }
@@ -205,6 +242,7 @@ static void an_environment_that_cannot_be_is_refused(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(rank_0_publishes_its_card_and_leaves, set_up),
+    cmocka_unit_test_setup(of_a_card_that_is_too_long_the_last_address_is_left_out, set_up),
     cmocka_unit_test_setup(other_launchers_words_are_understood, set_up),
     cmocka_unit_test_setup(what_a_launcher_refuses_is_quoted, set_up),
     cmocka_unit_test_setup(an_environment_that_cannot_be_is_refused, set_up),
