@@ -9,7 +9,9 @@
 
 enum call {
     BARRIER, ALLREDUCE, ALLREDUCE_MORE, ALLREDUCE_MAX, BCAST, BCAST_ROOT, ALLGATHER,
-    ALLGATHER_LESS, REDUCE_RANGES, WORKS, WORKS_SWAPPED, GATHER_WORK, REDUCE_SCATTER, NOTHING, N_CALLS
+    ALLGATHER_LESS, REDUCE_RANGES, WORKS, WORKS_SWAPPED, GATHER_WORK, REDUCE_SCATTER, NOTHING, N_CALLS,
+    /* where a test names them */
+    REDUCE_LESS = N_CALLS, REDUCE_MAX, REDUCE_HALVES, GATHER_LESS, GATHER_LATER
 };
 enum { N = 3000, GATHER = 40 };
 
@@ -37,7 +39,8 @@ static int make_works(comm_t *c, comm_segment_t *s, int first, ddp_error_t *errp
 
 static int make_call(comm_t *c, comm_segment_t *s, enum call call, char *buf, ddp_error_t *errp)
 {
-    static const struct comm_range r = {0, N, DDP_F32};
+    static const struct comm_range r = {0, N, DDP_F32}, less = {0, N - 16, DDP_F32}, later = {64, N - 16, DDP_F32};
+    static const struct comm_range halves = {0, N, DDP_BF16};
     switch (call) {
     case BARRIER:
         return comm_barrier(c, errp);
@@ -62,6 +65,15 @@ static int make_call(comm_t *c, comm_segment_t *s, enum call call, char *buf, dd
         return make_works(c, s, call == WORKS, errp);
     case GATHER_WORK:
         return comm_wait(comm_gather_start(c, s, &r, 1, 0, errp), errp);
+    case REDUCE_LESS:
+    case REDUCE_MAX:
+        return comm_reduce_ranges(c, s, call == REDUCE_LESS ? &less : &r, 1, call == REDUCE_MAX ? DDP_MAX : DDP_SUM,
+                                  errp);
+    case REDUCE_HALVES:
+        return comm_reduce_ranges(c, s, &halves, 1, DDP_SUM, errp);
+    case GATHER_LESS:
+    case GATHER_LATER:
+        return comm_wait(comm_gather_start(c, s, call == GATHER_LESS ? &less : &later, 1, 0, errp), errp);
     case REDUCE_SCATTER:
         return comm_reduce_scatter(c, buf, N / 4, DDP_F32, DDP_SUM, buf + N * 4, errp);
     default:
@@ -156,6 +168,21 @@ static void a_reduce_scatter_is_called_so(void **state)
     }
 }
 
+static void ranges_and_what_is_made_of_them_are_compared(void **state)
+{
+    (void)state;
+    static const struct {
+        enum call call, odd;
+    } pairs[] = {{REDUCE_RANGES, REDUCE_LESS}, {REDUCE_RANGES, REDUCE_MAX},  {REDUCE_RANGES, REDUCE_HALVES},
+                 {GATHER_WORK, GATHER_LESS},   {GATHER_LESS, GATHER_LATER}};
+    for (int i = 0; i < 10; i++) {
+        struct scene scene = {pairs[i / 2].call, pairs[i / 2].odd, i % 2, 0, "same calls"};
+        struct job j = {.size = 2, .node_of = (const int[]){0, 0}, .arg = &scene, .timeout_s = 1};
+        if (!job_run(&j, differing_rank))
+            fail_msg("call %d against call %d of rank %d", scene.call, scene.odd_call, scene.odd_rank);
+    }
+}
+
 /* Of two works in flight, rank 1's first one is larger. Nobody looks before all have begun both. */
 static int behind_rank(struct job *j, int rank, comm_t *c)
 {
@@ -236,6 +263,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(differing_calls_are_errors_on_uneven_nodes),
     cmocka_unit_test(a_call_is_compared_also_after_equal_ones),
     cmocka_unit_test(a_reduce_scatter_is_called_so),
+    cmocka_unit_test(ranges_and_what_is_made_of_them_are_compared),
     cmocka_unit_test(the_call_that_differs_is_named_not_the_last),
     cmocka_unit_test(what_came_early_is_compared_with_what_is_no_sum),
 };
