@@ -1,5 +1,5 @@
 /* Parts of a guard by themselves: a program that is stopped, a child that is late, an answer of ddp-waits, what a
- * program's end was, or that it is near. */
+ * program's end was, or that it is near; signals. */
 #include "config.h"
 #include "t/unit/unit.h"
 
@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -241,6 +242,72 @@ static void what_a_shell_has_started_is_on_its_way_out(void **state)
     close(end[1]);
 }
 
+/* ---- signals ---- */
+
+enum { PROGRAM = 1 << 30, SLURM }; /* no process has these numbers */
+static int n_passed_on; /* to it */
+
+int __real_kill(pid_t pid, int signo);
+int __wrap_kill(pid_t pid, int signo);
+
+int __wrap_kill(pid_t pid, int signo)
+{
+    n_passed_on += pid == PROGRAM;
+    return pid == PROGRAM ? 0 : __real_kill(pid, signo);
+}
+
+/* The guard gets that signal of that process. How often its program does. */
+static int take(struct guard *g, int signo, pid_t from)
+{
+    int line[2];
+    struct signalfd_siginfo s = {.ssi_signo = (uint32_t)signo, .ssi_pid = (uint32_t)from};
+    assert_int_equal(pipe(line), 0);
+    assert_int_equal(write(line[1], &s, sizeof s), sizeof s);
+    g->program = PROGRAM;
+    g->signals = line[0];
+    n_passed_on = 0;
+    guard_take_signal(g);
+    close(line[0]);
+    close(line[1]);
+    return n_passed_on;
+}
+
+/* "kill 0" reaches the guard, too, which is of the program's group. */
+static void what_the_program_or_the_guard_sends_does_not_come_to_the_program(void **state)
+{
+    static const int signals[] = {SIGUSR1, SIGTERM, SIGTSTP, SIGWINCH};
+    (void)state;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct guard g = {.f.size = 1};
+        assert_int_equal(take(&g, signals[i], PROGRAM), 0);
+        assert_int_equal(take(&g, signals[i], getpid()), 0);
+        assert_false(g.is_asked);
+        assert_int_equal(take(&g, signals[i], SLURM), 1);
+    }
+}
+
+/* What is left until SIGTERM and SIGKILL is left when the step goes on, but on a node whose ranks start elsewhere. */
+static void a_suspension_is_no_time_of_the_program(void **state)
+{
+    (void)state;
+    for (int is_lost = 0; is_lost < 2; is_lost++) {
+        const uint64_t term_at = clock_ns() + NS_PER_S, kill_at = term_at + NS_PER_S, away = 100 * NS_PER_S;
+        struct guard g = {.f.size = 1, .f.is_elastic = true, .term_at = term_at, .kill_at = kill_at};
+        g.said.kind = is_lost ? DEATH_SILENT : DEATH_ENDED;
+        assert_int_equal(take(&g, SIGTSTP, SLURM), 1);
+        assert_true(g.rests_at > 0 && g.term_at == term_at && g.kill_at == kill_at);
+        g.rests_at -= away;
+        assert_int_equal(take(&g, SIGCONT, SLURM), 1);
+        assert_int_equal(g.rests_at, 0);
+        assert_int_equal(g.term_at - term_at, g.kill_at - kill_at);
+        assert_true(is_lost ? g.term_at == term_at : g.term_at - term_at >= away);
+        g.term_at = 0; /* it has been sent */
+        take(&g, SIGTSTP, SLURM);
+        take(&g, SIGCONT, SLURM);
+        assert_int_equal(g.term_at, 0);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_halt_is_told_once_and_so_is_its_end),
     cmocka_unit_test(a_guard_that_stood_still_blames_nobody),
@@ -250,5 +317,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(of_a_long_cause_the_end_stays),
     cmocka_unit_test(who_is_on_its_way_out_is_known),
     cmocka_unit_test(what_a_shell_has_started_is_on_its_way_out),
+    cmocka_unit_test(what_the_program_or_the_guard_sends_does_not_come_to_the_program),
+    cmocka_unit_test(a_suspension_is_no_time_of_the_program),
 };
 UNIT_MAIN(tests)

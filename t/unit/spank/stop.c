@@ -304,6 +304,25 @@ static void it_comes_before_the_end(void **state)
     end(t);
 }
 
+/* Each of its steps would be stopped while it starts. */
+static void a_job_that_is_shorter_than_that_is_not_stopped(void **state)
+{
+    char text[512] = "";
+    struct guards_facts f = facts_of(60);
+    (void)state;
+    f.end_s = now_s() + 30;
+    struct task t = start(&f, catches);
+    assert_int_equal(read_until(t, "nobody is stopped before\n", text, sizeof text), 0);
+    assert_non_null(strstr(text, "the job ends in less than the 60 s that stop= asks for"));
+    if (text[0] != 'r') /* the program's word, else behind it */
+        assert_int_equal(read_until(t, "before\nr", text, sizeof text), 0);
+    kill(t.pid, SIGHUP);
+    read_until(t, "never", text, sizeof text); /* to the end */
+    assert_null(strstr(text, "ddp: stop: "));
+    assert_null(strchr(text, 'X'));
+    assert_int_equal(WEXITSTATUS(end(t)), 75);
+}
+
 /* ---- the controller ---- */
 
 static void put_command(const char *name, const char *format, long long value)
@@ -547,6 +566,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(slurms_signal_is_no_stop_where_a_loss_is_heard_behind_it),
     cmocka_unit_test(nor_where_the_step_ends_by_a_death),
     cmocka_unit_test(it_comes_before_the_end),
+    cmocka_unit_test(a_job_that_is_shorter_than_that_is_not_stopped),
     WITH_FOLDER(an_end_that_is_not_known_is_asked),
     WITH_FOLDER(an_end_that_has_moved_is_asked_again),
     WITH_FOLDER(a_suspension_moves_the_end),
