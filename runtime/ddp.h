@@ -459,6 +459,9 @@ struct ddp_checkpoint_status {
                          * is wrong with NCCL; "": none */
     uint64_t resumed_skipped; /* steps skipped in a row, after resumed_step and before that checkpoint was taken: they
                                * do not come again */
+    int failed_rank;      /* where n_failed is not 0: whose error the last of them was, the same on all ranks: an abort
+                           * with "rank R: " tells it as that rank's (ddp_abort) */
+    char failed_node[64]; /* and that rank's node; "": not known */
 };
 static inline int ddp_checkpoint_status(const ddp_t *d, struct ddp_checkpoint_status *ret);
 

@@ -98,4 +98,13 @@ like "... and says what is not" "$err" '1 rank had no snapshot of step [0-9]+ an
 'snapshots in memory are not used: (rank [02]: .* of step [0-9]+ is damaged|there is a checkpoint of step)'
 is "... and loses nothing of the log" "$(sed -n 's/^{"step": \([0-9]*\),.*/\1/p' "$tmp/out/log" | uniq | tr '\n' ' ')" \
     "$(seq -s ' ' 1500) "
+
+# ---- one rank's last checkpoint ----
+broken=(env LD_PRELOAD="$top_builddir/t/lib/.libs/fault.so" FAULT_DIR="$tmp/out/broken" FAULT_FROM=.saving- FAULT_RANK=1
+    FAULT_AT=1 FAULT_DO=EIO FAULT_TIMES=0)
+cluster_run srun --ddp=on,restarts=5 "${place[@]}" "${broken[@]}" "$train" "${few[@]}" --ckpt "$tmp/out/broken"
+like "whose last checkpoint cannot be written is named, whoever says so first" "$rc $(lines)" \
+    '^1 ddp: rank 1 \(n1\) aborted: the checkpoint of step 3, .*: restart 1 of 5
+.*rank 1 \(n1\) aborted: .*: restart 2 of 5
+.*rank 1 \(n1\) aborted: .* 3 times in a row'
 done_testing

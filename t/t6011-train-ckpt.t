@@ -177,13 +177,16 @@ rm -r "$tmp/full"
 full FAULT_DO=EIO FAULT_TIMES=0
 is "a disk that stays broken: exit code" "$rc" 1
 like "... training goes on to its last checkpoint, and every rank knows why that failed" "$err" \
-    'rank 1: (rank 0 [^:]* aborted: )?the checkpoint of step 40, the last, could not be saved \(Input/output error\)'
+    'rank 0: rank 1( .* aborted)?: the checkpoint of step 40, the last, could not be saved \([^ :]+: Input/output e'
 for i in {1..8}; do # which rank hears of it first is chance
     rm -r "$tmp/full"
     full FAULT_DO=EIO FAULT_TIMES=0
     grep 'checkpoint of step 40 failed: rank 1: .*Input/output error' <<<"$err" || diag "$i: $err"
 done >"$tmp/why"
 is "... and rank 0 has said why before the first rank ends" "$(grep -c ^train "$tmp/why")" 8 || cat "$tmp/why"
+is "... and each rank which one it was" \
+    "$(grep -cE '^train: (rank [01]: )?rank 1( \([^)]*\) aborted)?: the checkpoint of step 40, the' <<<"$err")" 2 ||
+    diag "$err"
 rm -r "$tmp/full"
 broken=(env LD_PRELOAD="$fault" FAULT_DIR="$tmp/full" FAULT_FROM=.saving- FAULT_RANK=1 FAULT_AT=3 FAULT_DO=EIO
     FAULT_TIMES=0)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,15 +64,22 @@ static void become_idle(struct checkpoint *c)
     c->phase = CHECKPOINT_IDLE;
 }
 
-/* Returns -1 where the job wants checkpoints or nothing. */
+/* Returns -1 where the job wants checkpoints or nothing: an abort with that error blames the rank that it is of. */
 static int count_failed(struct save *save, const ddp_error_t *why, ddp_error_t *errp)
 {
-    save->checkpoint.status.n_failed++;
+    const struct checkpoint *c = &save->checkpoint;
+    struct ddp_checkpoint_status *s = &save->checkpoint.status;
+    s->n_failed++;
+    s->failed_rank = c->culprit;
+    snprintf(s->failed_node, sizeof s->failed_node, "%s", save->team->map->host[c->culprit]);
     checkpoint_warn(save, "%s", why->text);
     if (!save->config->ckpt_required)
         return 0;
-    if (errp)
+    if (errp) {
         *errp = *why;
+        if (save->team->me.size > 1 && error_of_rank(why->text, c->culprit) == why->text)
+            error_prefix(errp, "rank %d", c->culprit);
+    }
     return team_break(save->team);
 }
 

@@ -72,6 +72,7 @@ struct checkpoint {
     struct ddp_checkpoint_status before; /* that, when the save in flight, or else the last one, began */
     uint64_t warned_ns;           /* when the step of the last warning began; 0: before the first step */
     ddp_error_t start_error;      /* why this rank could not start to copy its part */
+    int culprit;                  /* the rank whose error all have agreed on last (checkpoint_agree) */
     ddp_error_t torn;             /* why its part is not to be kept, whether or not it is written */
     double trained_s;             /* time spent in steps, earlier runs included */
     bool has_last;                /* dir has a checkpoint of status.last_step, */
@@ -172,8 +173,8 @@ void checkpoint_leave(struct save *save);
 /* ---- checkpoint_agree.c ---- */
 
 /* own: this rank's error (code 0: none). *ret becomes the error of the lowest rank that has one, the same on all ranks;
- * its text names that rank if there are several ranks. Code 0: no rank has an error. -1: the collective failed, *errp
- * says why. Collective. */
+ * its text names that rank if there are several ranks, as does `culprit`. Code 0: no rank has an error. -1: the
+ * collective failed, *errp says why. Collective. */
 int checkpoint_agree(struct save *save, const ddp_error_t *own, ddp_error_t *ret, ddp_error_t *errp);
 
 /* *ret becomes the same on all ranks: a checksum of rank 0's path. Collective. */

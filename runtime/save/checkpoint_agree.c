@@ -27,6 +27,7 @@ int checkpoint_agree(struct save *save, const ddp_error_t *own, ddp_error_t *ret
     if (comm_bcast(save->team->comm, &told, sizeof told, first, errp) < 0)
         return team_break(save->team);
     *ret = told;
+    save->checkpoint.culprit = first;
     if (n > 1)
         error_prefix(ret, "rank %d", first);
     return 0;

@@ -72,24 +72,34 @@ static const char *reason(const char *warning)
     return warning;
 }
 
+/* On every rank the same, from the reason that rank 0 has told. It begins with the rank that it is about, whom an abort
+ * then blames. */
+static int fail_last(struct loop_ckpt *c, ddp_t *d, uint64_t step, ddp_error_t *errp)
+{
+    struct ddp_checkpoint_status s = status_of(d);
+    char why[64] = "";
+    snprintf(why, sizeof why, "%.63s", reason(c->warned));
+    if (ddp_bcast(d, why, sizeof why / sizeof(int32_t), DDP_I32, 0, errp) < 0)
+        return -1;
+    error_set(errp, DDP_E_SYSTEM, EIO, "the checkpoint of step %" PRIu64 ", the last, could not be saved (%s%s%s) in "
+              "%.120s: mend that, and run the same again", step, s.failed_node, s.failed_node[0] ? ": " : "", why,
+              c->o->ckpt);
+    if (s.n_failed && ddp_world(d)->size > 1)
+        error_prefix(errp, "rank %d", s.failed_rank);
+    return -1;
+}
+
 /* The step's checkpoint, which is there when this returns 0. */
 static int take_last(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_error_t *errp)
 {
     uint64_t step = s->step;
-    char why[64] = "";
     if (settle(c, d, errp) < 0)
         return -1;
     if (!s->cut && status_of(d).last_step == step)
         return 0;
     if (ddp_checkpoint(d, c->o->ckpt, errp) < 0 || settle(c, d, errp) < 0)
         return -1;
-    if (status_of(d).last_step == step)
-        return 0;
-    snprintf(why, sizeof why, "%.63s", reason(c->warned));
-    if (ddp_bcast(d, why, sizeof why / sizeof(int32_t), DDP_I32, 0, errp) < 0) /* by rank 0, which has said it all */
-        return -1;
-    return error_set(errp, DDP_E_SYSTEM, EIO, "the checkpoint of step %" PRIu64 ", the last, could not be saved (%s) "
-                     "in %.120s: mend that, and run the same again", step, why, c->o->ckpt);
+    return status_of(d).last_step == step ? 0 : fail_last(c, d, step, errp);
 }
 
 int loop_ckpt_step(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_error_t *errp)

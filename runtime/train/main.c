@@ -27,7 +27,7 @@ enum { EXIT_USAGE = 2 };
 static void complain(const struct ddp_world *w, const char *text)
 {
     if (w && w->size > 1)
-        fprintf(stderr, "train: rank %d: %s\n", w->rank, text);
+        fprintf(stderr, "train: rank %d: %s\n", w->rank, error_of_rank(text, w->rank));
     else
         fprintf(stderr, "train: %s\n", text);
 }

@@ -54,6 +54,7 @@ from collections import Counter, OrderedDict, deque, namedtuple
 from types import SimpleNamespace
 
 import slurm_ddp
+from slurm_ddp._lib import why_of
 
 # In a process that multiprocessing has started, and which imports this again: as a program may have it at the top.
 AT_IMPORT = slurm_ddp.world() if __name__ == "__mp_main__" and os.environ.get("PROBE_AT_IMPORT") else None
@@ -614,8 +615,8 @@ def refused(what, do, *parts, **arguments):
         do(**arguments)
     except slurm_ddp.Error as e:
         assert all(part in str(e) for part in parts) and "\n" not in str(e), f"{what}: {e}"
-    else:
-        raise AssertionError(f"{what} is not refused")
+        return e
+    raise AssertionError(f"{what} is not refused")
 
 
 def full(folder):
@@ -627,8 +628,9 @@ def full(folder):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     if slurm_ddp.world().rank == 1:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
-    refused("a save that fails", ckpt.save, f"step 1 was not saved to {folder}: rank 0: ",
-            ": the checkpoint of step 1 failed: rank 1: ", "File too large")
+    e = refused("a save that fails", ckpt.save, f"step 1 was not saved to {folder}: rank 0: ",
+                ": the checkpoint of step 1 failed: rank 1: ", "File too large")
+    assert why_of(type(e), e).startswith(b"rank 1: Error: Checkpoint: step 1 "), "guards would blame another rank"
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
     ckpt.save()
     say("ok")

@@ -12,12 +12,14 @@ DOMAINS = ("", "usage", "system", "boot", "comm", "peer", "timeout", "data", "la
 
 
 class Error(RuntimeError):
-    """One line that names the thing and the cure. `domain` is one of DOMAINS: "peer" means that another rank died."""
+    """One line that names the thing and the cure. `domain` is one of DOMAINS: "peer" means that another rank died.
+    `rank` is the one that it is about, where all ranks raise it."""
 
-    def __init__(self, text, domain="usage", code=0):
+    def __init__(self, text, domain="usage", code=0, rank=None):
         super().__init__(text)
         self.domain = domain
         self.code = code
+        self.rank = rank
 
 
 class RawError(ctypes.Structure):
@@ -38,12 +40,15 @@ class Step(ctypes.Structure):
 class Status(ctypes.Structure):
     _fields_ = ([(name, c_uint64) for name in ("n_committed", "n_failed", "n_postponed", "last_step", "resumed_step")] +
                 [(name, c_double) for name in ("blocked_s", "copy_s", "write_s", "commit_s")] +
-                [("bytes", c_uint64), ("in_flight", c_bool), ("path", c_char * 256), ("warning", c_char * 1024)])
+                [("bytes", c_uint64), ("in_flight", c_bool), ("path", c_char * 256), ("warning", c_char * 1024)] +
+                [("resumed_skipped", c_uint64), ("failed_rank", c_int), ("failed_node", c_char * 64)])
 
 
 def why_of(kind, value):
-    """The exception that ends this rank, for ddp_abort: one line."""
-    return f"{kind.__name__}: {value}".replace("\n", " ").encode(errors="replace")
+    """The exception that ends this rank, for ddp_abort: one line, which begins with the rank that it is about."""
+    rank = value.rank if isinstance(value, Error) else None
+    who = "" if rank is None else f"rank {rank}: "
+    return f"{who}{kind.__name__}: {value}".replace("\n", " ").encode(errors="replace")
 
 
 ERROR, HANDLE = POINTER(RawError), c_void_p

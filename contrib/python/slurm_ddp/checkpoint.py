@@ -172,7 +172,8 @@ class Checkpoint:
         status = self._job.status()
         if status.last_step != self.steps or status.n_committed == n_before:
             raise Error(f"Checkpoint: step {self.steps} was not saved to {os.fsdecode(self._folder)}: rank 0: "
-                        f"{self._job.warning_of_rank_0() or 'no reason is known'}", "data")
+                        f"{self._job.warning_of_rank_0() or 'no reason is known'}", "data",
+                        rank=status.failed_rank if status.n_failed else None)
 
     def _leave(self, why):
         n_before = self._job.status().n_committed
