@@ -73,6 +73,18 @@ EXPORT int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp)
     return rc;
 }
 
+EXPORT int ddp_checkpoint_retry(ddp_t *d, ddp_error_t *errp)
+{
+    ddp_error_t own = {0}; /* as above */
+    errp = errp ? errp : &own;
+    if (expect_between_steps(d, 1u << PHASE_IDLE | 1u << PHASE_STATE, "ddp_checkpoint_retry", errp) < 0)
+        return -1;
+    enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);
+    int rc = checkpoint_retry(&d->save, errp);
+    parts_go(&d->parts, part);
+    return rc;
+}
+
 EXPORT int ddp_checkpoint_status_sized(const ddp_t *d, struct ddp_checkpoint_status *ret, size_t size)
 {
     struct ddp_checkpoint_status s = d->save.checkpoint.status;

@@ -424,6 +424,13 @@ int ddp_checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp);
  * differ. Collective; ddp_finalize waits, too. */
 int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp);
 
+/* For the last checkpoint of a run, or of one that stops, where no step is to follow and ddp_checkpoint_wait has
+ * returned, but last_step is not this step. Where what it lacked was space (ENOSPC, EDQUOT), so that somebody may free
+ * some: waits, for a second, later for longer, up to 30, and returns 1: call ddp_checkpoint and ddp_checkpoint_wait
+ * again, and then this. The status's warning then says, once, what is waited for: pass it on before that. 0: it failed
+ * by another cause, or so for DDP_TIMEOUT, or the job's end or a signal that stops the run has come. Collective. */
+int ddp_checkpoint_retry(ddp_t *d, ddp_error_t *errp);
+
 /* Adds a small file, text, to every checkpoint: "config.json". After ddp_commit, before ddp_resume and ddp_checkpoint;
  * the same on every rank. Both texts are copied. */
 int ddp_checkpoint_attach(ddp_t *d, const char *name, const char *text, ddp_error_t *errp);

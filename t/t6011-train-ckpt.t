@@ -204,6 +204,59 @@ rc=0
 wait $launcher || rc=$?
 is "a stop within the first step, which cannot be saved: exit code" "$rc" 1
 like "... it is said" "$(cat "$tmp/err")" 'checkpoint of step [01], the last, could not be saved'
+
+# --- no space for the last one: it waits for some ---
+no_space() { # TIMES VARIABLE...: of rank 1's tries so many find none
+    rm -rf "$tmp/last"
+    ranks 2 env LD_PRELOAD="$fault" FAULT_DIR="$tmp/last" FAULT_FROM=.saving- FAULT_RANK=1 FAULT_CALL="open model" \
+        FAULT_AT=1 FAULT_DO=ENOSPC FAULT_TIMES="$1" "${@:2}" "$train" "${small[@]}" --steps 40 --ckpt "$tmp/last" \
+        --ckpt-every 0
+}
+waits="no space is left in $tmp/last for the checkpoint of step 40, the last, which is tried again for"
+no_space 2
+is "no space, and then some: saved" "$rc $(hash_of) $(checkpoints "$tmp/last")" "0 $want step-00000040" || diag "$err"
+is "... it says once what it waits for" "$(grep -c "$waits 5 min 00 s (DDP_TIMEOUT)" <<<"$err")" 1 || diag "$err"
+no_space 0 DDP_TIMEOUT=4
+is "space that never comes: fails" "$rc $(checkpoints "$tmp/last")" "1 step-*" || diag "$err"
+like "... when it has waited, and says so" "$err" \
+    "$waits 4.0 s.*tried again 3 times: the checkpoint of step 40 failed: rank 1: .* could not be saved \([^ :]+: No sp"
+no_space 0 SLURM_JOB_ID=1 SLURM_JOB_END_TIME=1
+like "... and does not wait beyond the job's end" "$rc $err" \
+    '^1 .*step 1 failed: rank 1: .*step 1, the last, could not be saved \([^ :]+: No space left on device\)'
+is "... at all" "$(grep -c "tried again" <<<"$err")" 0
+full_disk() { # STEPS: with no space but what is freed when it is asked for; leaves the launcher
+    rm -rf "$tmp/disk/last" "$tmp/out" "$tmp/err"
+    head -c 5000000 /dev/zero 2>/dev/null >"$tmp/disk/other" || true
+    DDP_TEST_MARK=$tmp timeout -k 5 120 "$top_builddir/ddp" run -n 2 "$train" "${small[@]}" --log-every 1 --steps "$1" \
+        --ckpt "$tmp/disk/last" --ckpt-every 0 >"$tmp/out" 2>"$tmp/err" </dev/null &
+    launcher=$!
+}
+if mkdir "$tmp/disk" && mount -t tmpfs -o size=4m tmpfs "$tmp/disk" 2>/dev/null; then
+    at_exit "umount $tmp/disk"
+    full_disk 40
+    until_true 60 grep -qs 'which is tried again for' "$tmp/err" || diag "no wait: $(cat "$tmp/err")"
+    rm "$tmp/disk/other"
+    rc=0
+    wait $launcher || rc=$?
+    is "a disk where somebody frees space: saved" "$rc $(checkpoints "$tmp/disk/last")" "0 step-00000040" ||
+        diag "$(cat "$tmp/err")"
+    full_disk 40
+    until_true 60 grep -qs 'which is tried again for' "$tmp/err" || diag "no wait: $(cat "$tmp/err")"
+    kill -TERM "$(training "$tmp" 1)"
+    rc=0
+    wait $launcher || rc=$?
+    like "a signal ends the wait" "$rc $(cat "$tmp/err")" '^1 .*tried again [0-9]+ times?, until a signal: the ch'
+    full_disk 1000000
+    until_true 60 grep -qs '^step 3/' "$tmp/out" || diag "training did not start: $(cat "$tmp/err")"
+    kill -TERM "$(training "$tmp" 1)"
+    until_true 60 grep -qs 'which is tried again for' "$tmp/err" || diag "no wait: $(cat "$tmp/err")"
+    rm "$tmp/disk/other"
+    rc=0
+    wait $launcher || rc=$?
+    is "a stop waits for space, too" "$rc $(checkpoints "$tmp/disk/last" | wc -w)" "75 1" || diag "$(cat "$tmp/err")"
+else
+    diag "a full disk: no tmpfs can be mounted here"
+fi
 run timeout 60 env RANK=0 DDP_TIMEOUT=2 LD_PRELOAD="$fault" FAULT_DIR="$tmp/hung" FAULT_CALL="fsync model" FAULT_AT=1 \
     FAULT_DO=hang "$train" "${small[@]}" --steps 2 --ckpt "$tmp/hung" --ckpt-every 1
 is "a file system that hangs: the program ends all the same" "$rc" 1

@@ -72,7 +72,8 @@ static int count_failed(struct save *save, const ddp_error_t *why, ddp_error_t *
     s->n_failed++;
     s->failed_rank = c->culprit;
     snprintf(s->failed_node, sizeof s->failed_node, "%s", save->team->map->host[c->culprit]);
-    checkpoint_warn(save, "%s", why->text);
+    if (!c->full.why.code || !c->full.n_tries) /* else it is told already, and why it is tried again */
+        checkpoint_warn(save, "%s", why->text);
     if (!save->config->ckpt_required)
         return 0;
     if (errp) {
@@ -117,6 +118,8 @@ static int end_failed(struct save *save, ddp_error_t *errp)
                  is_again ? ", and is tried again" : "");
     become_idle(c);
     scheduler_save_over(save, false);
+    if (checkpoint_lacks_space(&why))
+        checkpoint_note_full(save, &why);
     if (!is_again)
         return count_failed(save, &why, errp);
     c->n_tries--;
@@ -360,7 +363,7 @@ static void begin(struct save *save)
     struct checkpoint *c = &save->checkpoint;
     const struct writer_folder folder = {checkpoint_enter_saving, save};
     checkpoint_state_fill(save, &c->state);
-    c->start_error = c->torn = (ddp_error_t){0};
+    c->start_error = c->torn = c->full.why = (ddp_error_t){0};
     c->phase = CHECKPOINT_SAVING;
     scheduler_save_begun(save);
     c->before = c->status;

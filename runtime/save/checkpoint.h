@@ -46,6 +46,14 @@ struct checkpoint_plan {
     struct split split; /* this rank's part */
 };
 
+/* A save that has failed for want of space. */
+struct checkpoint_full {
+    ddp_error_t why; /* code 0: the last save has not, or is given up */
+    uint64_t step;   /* after which it was begun */
+    uint64_t until;  /* clock.h: it may be tried again, */
+    int n_tries;     /* as it was so often */
+};
+
 struct checkpoint {
     enum checkpoint_phase phase;
     struct checkpoint_plan plan;
@@ -82,6 +90,7 @@ struct checkpoint {
     bool has_state;               /* checkpoint_state_begin was called */
     bool is_postponed;            /* a checkpoint was due when none could be begun */
     bool is_asked;                /* ddp_checkpoint was called when none could be begun, and not since */
+    struct checkpoint_full full;
     int n_tries;                  /* how often the save in flight is begun anew where it fails; 0 but for a last one */
     bool is_stopping, was_due;    /* the last step set `stop`; it set `checkpoint` */
 };
@@ -189,6 +198,16 @@ void checkpoint_warn(struct save *save, const char *fmt, ...) ERROR_PRINTF(2, 3)
 
 /* Sets the path that ddp_checkpoint_status reports, DIR/step-N, to that of the last checkpoint. */
 void checkpoint_set_path(struct save *save, const char *dir, uint64_t step);
+
+/* ---- checkpoint_retry.c ---- */
+
+bool checkpoint_lacks_space(const ddp_error_t *e);
+
+/* The save of the present step has failed by `why`, for want of space. */
+void checkpoint_note_full(struct save *save, const ddp_error_t *why);
+
+/* Implements ddp_checkpoint_retry. */
+int checkpoint_retry(struct save *save, ddp_error_t *errp);
 
 /* ---- checkpoint_state.c: the part of a manifest that is not about files and tensors ---- */
 

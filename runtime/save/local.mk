@@ -5,6 +5,7 @@ libsave_la_SOURCES = \
 	%D%/checkpoint_agree.c \
 	%D%/checkpoint_open.c \
 	%D%/checkpoint_plan.c \
+	%D%/checkpoint_retry.c \
 	%D%/checkpoint_state.c \
 	%D%/cut.c %D%/cut.h \
 	%D%/cut_ckpt.c \

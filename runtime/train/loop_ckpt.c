@@ -93,13 +93,20 @@ static int fail_last(struct loop_ckpt *c, ddp_t *d, uint64_t step, ddp_error_t *
 static int take_last(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_error_t *errp)
 {
     uint64_t step = s->step;
+    int more;
     if (settle(c, d, errp) < 0)
         return -1;
     if (!s->cut && status_of(d).last_step == step)
         return 0;
-    if (ddp_checkpoint(d, c->o->ckpt, errp) < 0 || settle(c, d, errp) < 0)
-        return -1;
-    return status_of(d).last_step == step ? 0 : fail_last(c, d, step, errp);
+    do {
+        if (ddp_checkpoint(d, c->o->ckpt, errp) < 0 || settle(c, d, errp) < 0)
+            return -1;
+        if (status_of(d).last_step == step)
+            return 0;
+        more = ddp_checkpoint_retry(d, errp);
+        say_news(c, d);
+    } while (more > 0);
+    return more < 0 ? -1 : fail_last(c, d, step, errp);
 }
 
 int loop_ckpt_step(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_error_t *errp)

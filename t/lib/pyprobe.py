@@ -16,6 +16,7 @@ deadline            prints seconds until it, after a step
 state FOLDER        a Checkpoint of plain values and objects, read back by the next run
 full FOLDER         a save that fails on one rank, where one of the same step is there
 fails FOLDER        a save that fails on rank 1, which nobody catches
+waits FOLDER        a save, where the fault library has it that there is no space
 metrics FOLDER FILE
                     a line of a log, and a step
 progress DDP        what `DDP ps` shows of rank 0 after three steps
@@ -644,6 +645,13 @@ def fails(folder):
     ckpt.save()
 
 
+def waits(folder):
+    ckpt = slurm_ddp.Checkpoint(folder, every=0, plain={"best": 1})
+    ckpt.step()
+    ckpt.save()
+    say("saved")
+
+
 class Array:
     """As NumPy's and PyTorch's."""
 
@@ -834,7 +842,7 @@ def used(n, *lives):
 
 
 CHECKS = (sampler, resume, order, peers, children, spawned, workers, raises, stop, requeue, deadline, state, full,
-          fails, torch, written, metrics, progress, record, goodput, peak, parts, wrong, inner, kept, seeds,
+          fails, waits, torch, written, metrics, progress, record, goodput, peak, parts, wrong, inner, kept, seeds,
           used)
 if __name__ == "__main__":
     {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))

@@ -74,6 +74,7 @@ CALLS = {
     "ddp_state_text": (c_char_p, HANDLE),
     "ddp_state_find": (c_void_p, HANDLE, c_char_p, POINTER(c_size_t)),
     "ddp_checkpoint_wait": (c_int, HANDLE, ERROR),
+    "ddp_checkpoint_retry": (c_int, HANDLE, ERROR),
     "ddp_checkpoint_status_sized": (c_int, HANDLE, POINTER(Status), c_size_t),
     "ddp_steps_done": (c_uint64, HANDLE),
     "ddp_record": (c_int, HANDLE, c_char_p, c_char_p, ERROR),

@@ -160,25 +160,33 @@ class Checkpoint:
         """A checkpoint of now: returns when it is committed, on every rank. For the end of training."""
         self._wait_copied()
         call("ddp_checkpoint_wait", self._job.handle)
-        n_before = self._job.status().n_committed
-        self._begin()
-        call("ddp_checkpoint_wait", self._job.handle)
-        self._check_saved(n_before)
+        self._save_last()
 
-    def _check_saved(self, n_before):
-        """One of this step that is there may be an older one. Of ranks that raise one aborts first, for all: rank 0 has
-        told by then, and each knows what rank 0 knows."""
+    def _save_last(self):
+        n_before = self._job.status().n_committed
+        while not self._is_saved(n_before):
+            self._begin()
+            call("ddp_checkpoint_wait", self._job.handle)
+            self._job.tell()
+            if not self._is_saved(n_before) and not call("ddp_checkpoint_retry", self._job.handle):
+                self._fail_last()
+            self._job.tell()
+
+    def _is_saved(self, n_before):
+        """One of this step that is there may be an older one."""
+        status = self._job.status()
+        return status.last_step == self.steps and status.n_committed > n_before
+
+    def _fail_last(self):
+        """Of ranks that raise one aborts first, for all: rank 0 has told by then, and each knows what rank 0 knows."""
         self._job.tell()
         status = self._job.status()
-        if status.last_step != self.steps or status.n_committed == n_before:
-            raise Error(f"Checkpoint: step {self.steps} was not saved to {os.fsdecode(self._folder)}: rank 0: "
-                        f"{self._job.warning_of_rank_0() or 'no reason is known'}", "data",
-                        rank=status.failed_rank if status.n_failed else None)
+        raise Error(f"Checkpoint: step {self.steps} was not saved to {os.fsdecode(self._folder)}: rank 0: "
+                    f"{self._job.warning_of_rank_0() or 'no reason is known'}", "data",
+                    rank=status.failed_rank if status.n_failed else None)
 
     def _leave(self, why):
-        n_before = self._job.status().n_committed
-        self._begin()
-        self._check_saved(n_before)
+        self._save_last()
         note = library().ddp_requeue_note(self._job.handle)
         text = f"{why}, with a checkpoint of step {self.steps}" + (f": {note.decode()}" if note else "")
         if self._job.world.rank == 0:
