@@ -27,21 +27,27 @@ static void tell_program(const struct guard *g, const struct death *d)
     guard_door_tell_death(g->door, d->rank, death_say(d, text, sizeof text));
 }
 
+/* To the user, and for the record. */
+static void tell_user(struct guard *g, const struct death *d)
+{
+    bool is_same = g->said.next && !d->next && g->said.kind == d->kind && g->said.rank == d->rank; /* none follows */
+    guard_say_death(g, d);
+    if (guard_keeps_time(g) && d->kind != DEATH_STOPPED && !is_same)
+        guard_record_failure(&g->record, d);
+}
+
 /* The verdict is known: this guard says it if it is its own, and gives a program that goes on some time to end. */
 static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
 {
     bool is_srun_since = d->kind == DEATH_SRUN && g->said.kind != DEATH_SRUN;
     bool is_known = g->said.kind != DEATH_NONE && g->said.next == d->next && !is_srun_since;
     if (is_ours && !(is_known && g->has_said))
-        guard_say_death(g, d);
+        tell_user(g, d);
     g->has_said = is_ours;
     if (is_known)
         return;
-    bool is_same = g->said.next && !d->next && g->said.kind == d->kind && g->said.rank == d->rank; /* none follows */
     g->said = *d;
     g->verdict_until = 0;
-    if (guard_keeps_time(g) && d->kind != DEATH_STOPPED && !is_same)
-        guard_record_failure(&g->record, d);
     if (!g->f.ends_step && !d->next && d->kind != DEATH_SRUN)
         return;
     if (g->door)

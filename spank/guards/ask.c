@@ -52,7 +52,8 @@ bool guards_are_few(const guards_t *g)
 
 bool guards_await_nodes(const guards_t *g)
 {
-    return g->nodes.rejoin_at && deadline_left_ns(g->nodes.rejoin_at) > 0 && nodes_are_few(g);
+    bool may_be = g->nodes.rejoin_at || g->is_held;
+    return may_be && (nodes_are_few(g) ? g->nodes.rejoin_at > 0 : g->is_held);
 }
 
 bool guards_tells_another(const guards_t *g)
@@ -160,7 +161,7 @@ void guards_leave(guards_t *g)
 const struct death *guards_verdict(const guards_t *g, bool *ret_is_ours)
 {
     if (ret_is_ours)
-        *ret_is_ours = g->is_ours;
+        *ret_is_ours = g->is_ours && !g->is_held;
     return g->verdict.kind == DEATH_NONE ? NULL : &g->verdict;
 }
 

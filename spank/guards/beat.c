@@ -75,8 +75,10 @@ void guards_expect_wake(guards_t *g)
 
 void beat_hear(struct link *l, int what)
 {
-    if (what == TOLD_BEAT || what == TOLD_REST)
-        l->rests_at = what == TOLD_REST ? clock_ns() : 0;
+    if (what != TOLD_BEAT && what != TOLD_REST)
+        return;
+    l->rests_at = what == TOLD_REST ? clock_ns() : 0;
+    l->is_deaf = false;
 }
 
 static uint64_t later(uint64_t when, double s)
@@ -155,10 +157,20 @@ bool beat_misses_one(const guards_t *g)
     return is_late && g->f.silent_s <= SOON_S;
 }
 
-/* They were last heard within a second of each other. */
+/* Those that were cut off together were last heard within a second of each other. */
+static uint64_t heard_since(const guards_t *g)
+{
+    return g->looked_at - (uint64_t)((g->f.silent_s - 1.2 * BEAT_S) * NS_PER_S);
+}
+
+bool beat_is_late(const guards_t *g, const struct link *l)
+{
+    return l->is_deaf || (is_heard(g, l) && l->heard <= heard_since(g));
+}
+
 bool beat_hears_none(const guards_t *g)
 {
-    uint64_t since = g->looked_at - (uint64_t)((g->f.silent_s - 1.2 * BEAT_S) * NS_PER_S);
+    uint64_t since = heard_since(g);
     int n = 0, n_heard = 0;
     for (const struct link *l = g->below; l; l = l->next)
         count(g, l, since, &n, &n_heard);

@@ -256,10 +256,11 @@ static void tell_above(guards_t *g)
 }
 
 /* Whoever does not hear this node any more tells it so. All start again, this node, too, where it is heard then. */
-static void hear_below(guards_t *g, const struct death *d)
+static void hear_below(guards_t *g, struct link *l, const struct death *d)
 {
     struct death any = *d;
-    if (g->f.is_elastic && death_is_nodes(d) && d->at == g->f.node)
+    l->is_deaf = g->f.is_elastic && death_is_nodes(d) && d->at == g->f.node;
+    if (l->is_deaf)
         any.at = -1;
     hear(g, &any);
 }
@@ -269,7 +270,7 @@ static void take_up(guards_t *g, struct link *l, int what, const struct death *d
     if (what == TOLD_FAREWELL)
         l->is_over = true; /* what comes of it: guards_is_free */
     else if (what == TOLD_DEATH)
-        hear_below(g, d);
+        hear_below(g, l, d);
     else if (what == TOLD_DONE && d->next == round_of(g, what))
         l->n_done = d->how;
     else if (what == TOLD_GONE && d->next == round_of(g, what))
@@ -471,6 +472,8 @@ void guards_step(guards_t *g)
         settle(g);
     if (is_due(g->nodes.free_at))
         g->nodes.free_at = 0;
+    if (is_due(g->nodes.rejoin_at))
+        g->nodes.rejoin_at = 0;
     struct death d;
     if (round_missing(g, &d))
         hear(g, &d);

@@ -199,7 +199,8 @@ bool guards_has_lost(const guards_t *g);
  * step, and writes no end. */
 bool guards_are_few(const guards_t *g);
 
-/* At a new root, of few nodes so far: others may still join it, for which the caller waits before it ends. */
+/* At a new root, of few nodes so far: others may still join it; or at one that may find that it is cut off. The caller
+ * waits for that before it ends. */
 bool guards_await_nodes(const guards_t *g);
 
 /* The one above is lost, as to all guards right below it, and another of these tells that. */
@@ -243,7 +244,8 @@ const char *guards_card(const guards_t *g);
 void guards_leave(guards_t *g);
 
 /* The verdict; NULL: there is none yet. *ret_is_ours (may be NULL): it was made here, so it is this guard that tells
- * the user. One that a generation follows may be replaced by one that none follows. */
+ * the user; of a node's loss only when this one is surely not cut off itself. One that a generation follows may be
+ * replaced by one that none follows. */
 const struct death *guards_verdict(const guards_t *g, bool *ret_is_ours);
 
 /* After guards_finish: all guards below have finished as well, and there is no next generation, so nobody needs this

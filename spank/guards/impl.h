@@ -48,6 +48,7 @@ struct link {
     int fd;
     enum state state;
     bool is_remote, is_over; /* TCP; it has said farewell */
+    bool is_deaf;            /* the last that it has said is that it does not hear this node */
     bool is_quiet;           /* it has said nothing for GUARDS_SAY_SILENT_S, which was noted */
     uint64_t rests_at;       /* its last beat was TOLD_REST, and came then: it may be silent; 0: it was not */
     int rank, node;          /* at the other end */
@@ -69,7 +70,8 @@ struct node {
     bool has_come, has_ended; /* it has been there; NODE_HAS_ENDED */
     enum node_place told;     /* above */
     bool is_lost, is_certain; /* a connection to it has ended; nothing of it runs any more */
-    bool has_left;
+    bool has_left, is_out; /* out: before this generation began */
+    bool is_unsaid; /* at the root: the user is to be told that it has gone */
 };
 
 #define NEWS_MAX 1024 /* bytes of lines for the user that the guard has not taken yet */
@@ -83,7 +85,7 @@ struct nodes {
     bool is_changed;    /* what is to be told above */
     uint64_t free_at;   /* when the programs of lost nodes must have ended; 0: they have */
     uint64_t absent_at; /* the root: when nodes that are not in the tree are lost; 0: none is */
-    uint64_t rejoin_at; /* a new root: until when others join it; 0: it is none */
+    uint64_t rejoin_at; /* a new root: until when others join it; 0: it is none, or they have had that time */
 };
 
 /* At the root: all programs wait, or all but one, which computes. */
@@ -165,6 +167,7 @@ struct guards {
     struct death lost;           /* who has gone without a farewell, and counts as dead from lost_at on */
     uint64_t lost_at;            /* 0: nobody */
     bool is_lost_above, is_loss_ours, is_ours;
+    bool is_held; /* the verdict is this root's, and may come of its being cut off: the user is not told yet */
     bool has_lost_below;         /* another node's leader of the subtree, whatever the verdict is */
     bool is_loss_void;           /* it has gone after all were asked to end, and is no death */
     int generation, n_restarts; /* so many generations have begun after the first */
@@ -250,11 +253,15 @@ bool nodes_have_gone(const guards_t *g); /* some of those that have left, altoge
 
 /* At the root: it reaches so few now, those that have ended counted in, that the others may be running. */
 bool nodes_are_few(const guards_t *g);
+void nodes_say_few(guards_t *g);
+bool nodes_are_cut_off(const guards_t *g); /* so few, and not because the others had left before, or have ended */
+bool nodes_may_be_cut_off(const guards_t *g); /* ... they are, or soon will be, by those that are late */
+void nodes_say_losses(guards_t *g); /* to the user; not where they may be this node's own */
 void nodes_expect(guards_t *g); /* this is the root from now on, and others are on their way to it */
 
 /* At the root. A node has left, which is told to all. */
 void nodes_leave(guards_t *g, int node);
-bool nodes_spare(guards_t *g, const struct death *d); /* the loss of one, which ends no program; told to the user */
+bool nodes_spare(guards_t *g, const struct death *d); /* the loss of one, which ends no program */
 bool nodes_are_enough(const guards_t *g); /* so many are left; whether they are this part's is another question */
 bool nodes_go_on(guards_t *g); /* they are both; if not, told to the user. Once those that rejoin have had their time */
 bool nodes_move(guards_t *g, const struct death *d);  /* the ranks of its node, to a spare, once for each rank */
@@ -280,6 +287,7 @@ void beat_hear(struct link *l, int what); /* whatever l says */
 struct link *beat_silent(guards_t *g); /* who has said nothing for too long; NULL: nobody */
 int beat_silent_s(const guards_t *g, const struct link *l); /* for how long that one has */
 bool beat_misses_one(const guards_t *g); /* somebody below is late, and may be found silent soon */
+bool beat_is_late(const guards_t *g, const struct link *l); /* it is silent, or about to be with one that is */
 bool beat_hears_none(const guards_t *g); /* nor do others, of several: it is this node, then */
 
 /* ---- roll.c ---- */

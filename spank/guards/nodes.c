@@ -135,7 +135,7 @@ void nodes_take_left(guards_t *g, const struct death *d)
     if (!g->f.is_elastic || !is_next)
         return;
     for (int i = d->how; n->of && i < n->n_left; i++)
-        n->of[n->left[i]].has_left = false;
+        n->of[n->left[i]].has_left = n->of[n->left[i]].is_out = false;
     n->n_left = d->how;
     if (n->of && !is_there(g, d->at)) {
         n->of[d->at].is_certain |= d->is_certain;
@@ -172,46 +172,89 @@ static void name(const guards_t *g, int node, char *ret)
 
 /* ---- whether the step goes on ---- */
 
+/* The part of the step that is here. */
+struct part {
+    int n_here, n; /* of so many nodes that may run */
+    int n_missed;  /* of the others; not those that had left before this generation began */
+    bool is_most;
+};
+
 /* More than half of the nodes that may run are here, or half and the first of them: another part of the step that
  * cannot reach this one cannot say the same. Those that have ended here count as here; before all have come, nobody
- * runs where this guard knows of nobody. */
-static bool are_most(const guards_t *g, int *ret_here, int *ret_of)
+ * runs where this guard knows of nobody. is_sure: those that are late are not here. */
+static struct part part_of(const guards_t *g, bool is_sure)
 {
     bool has_first = false;
-    int n_here = 0, n = 0;
+    struct part p = {.n_here = 0};
     for (int i = 0; i < g->f.n_nodes; i++) {
         const struct node *node = &g->nodes.of[i];
-        bool here = place_of(g, i) != NODE_IS_AWAY;
+        bool is_late = is_sure && node->via && beat_is_late(g, node->via);
+        bool here = place_of(g, i) != NODE_IS_AWAY && !is_late;
         if (!here && (node->is_certain || !(g->is_whole || node->has_come)))
             continue;
-        has_first |= here && n == 0;
-        n_here += here;
-        n++;
+        has_first |= here && p.n == 0;
+        p.n_here += here;
+        p.n_missed += !here && !node->is_out;
+        p.n++;
     }
-    *ret_here = n_here;
-    *ret_of = n;
-    return 2 * n_here > n || (2 * n_here == n && has_first);
+    p.is_most = 2 * p.n_here > p.n || (2 * p.n_here == p.n && has_first);
+    return p;
 }
 
 bool nodes_spare(guards_t *g, const struct death *d)
 {
-    char who[HOSTLIST_NAME_MAX + 1];
-    int n_here, n;
     if (!is_known(g, d->at) || !death_is_nodes(d) || d->next || seats_of(&g->nodes.seats, d->at) >= 0)
         return false;
     if (!g->nodes.of[d->at].has_left) {
         nodes_leave(g, d->at);
-        name(g, d->at, who);
-        int n_spares = count_left(g) - (g->f.n_nodes - g->f.spares);
-        news_add(g, "warning: node %.64s, a spare, has gone: %d left", who, n_spares > 0 ? n_spares : 0);
+        g->nodes.of[d->at].is_unsaid = true;
     }
-    return are_most(g, &n_here, &n);
+    return part_of(g, false).is_most;
+}
+
+/* As the one of number i that has left. */
+static void say_loss(guards_t *g, int i)
+{
+    char who[HOSTLIST_NAME_MAX + 1];
+    int n_spares = g->f.spares - (i + 1);
+    name(g, g->nodes.left[i], who);
+    news_add(g, "warning: node %.64s, a spare, has gone: %d left", who, n_spares > 0 ? n_spares : 0);
+    g->nodes.of[g->nodes.left[i]].is_unsaid = false;
+}
+
+void nodes_say_losses(guards_t *g)
+{
+    for (int i = 0; g->nodes.of && i < g->nodes.n_left; i++)
+        if (g->nodes.of[g->nodes.left[i]].is_unsaid && !nodes_may_be_cut_off(g))
+            say_loss(g, i);
 }
 
 bool nodes_are_few(const guards_t *g)
 {
-    int n_here, n;
-    return g->nodes.of && !are_most(g, &n_here, &n);
+    return g->nodes.of && !part_of(g, false).is_most;
+}
+
+bool nodes_are_cut_off(const guards_t *g)
+{
+    struct part p = g->nodes.of ? part_of(g, false) : (struct part){.is_most = true};
+    return !p.is_most && p.n_missed > 0;
+}
+
+bool nodes_may_be_cut_off(const guards_t *g)
+{
+    struct part p = g->nodes.of ? part_of(g, true) : (struct part){.is_most = true};
+    return !p.is_most && p.n_missed > 0;
+}
+
+void nodes_say_few(guards_t *g)
+{
+    struct part p = part_of(g, false);
+    if (p.n_missed > 0)
+        news_add(g, "node %.64s is cut off, or the others are down: it reaches %d of %d nodes only, and ends; they may "
+                 "go on without it", g->f.name, p.n_here, p.n);
+    else
+        news_add(g, "no restart from %.64s: it reaches %d of %d nodes only, and the others may be running", g->f.name,
+                 p.n_here, p.n);
 }
 
 void nodes_expect(guards_t *g)
@@ -226,11 +269,9 @@ bool nodes_are_enough(const guards_t *g)
 
 bool nodes_go_on(guards_t *g)
 {
-    int n_here, n;
-    bool are_few = g->nodes.of && !are_most(g, &n_here, &n);
+    bool are_few = nodes_are_few(g);
     if (are_few)
-        news_add(g, "no restart from %.64s: it reaches %d of %d nodes only, and the others may be running", g->f.name,
-                 n_here, n);
+        nodes_say_few(g);
     else if (!nodes_are_enough(g))
         news_add(g, "no restart: %d of %d nodes are left, and it takes %d (spares, min_nodes)", count_left(g),
                  g->f.n_nodes, g->f.min_nodes);
@@ -326,6 +367,8 @@ void nodes_seat(guards_t *g)
     for (int i = 0; i < n->n_left; i++) {
         bool has_seat = seats_of(&n->seats, n->left[i]) >= 0;
         int taker = seats_leave(&n->seats, n->left[i]);
+        if (n->of)
+            n->of[n->left[i]].is_out = true;
         if (!move || !has_seat || i < n->n_seated)
             continue;
         name(g, n->left[i], move[n_moves].who);

@@ -173,13 +173,36 @@ static bool is_all(guards_t *g, int here, int n)
     return g->f.is_elastic && g->is_whole ? n == here && nodes_are_all(g) : n == g->f.size;
 }
 
-/* The verdict said that another generation follows, but it cannot. */
+/* A loss may be this root's own. True: all else waits until that is known, and told. */
+static bool hold(guards_t *g)
+{
+    bool is_nodes = g->f.is_elastic && death_is_nodes(&g->verdict), was_held = g->is_held;
+    g->is_held = g->is_ours && is_nodes && nodes_may_be_cut_off(g);
+    bool is_cut_off = (was_held || g->is_held) && nodes_are_cut_off(g);
+    if (g->is_held && is_cut_off && !g->verdict.next && !g->nodes.rejoin_at) {
+        nodes_say_few(g);
+        g->is_ours = g->is_held = false;
+    }
+    return (was_held || g->is_held) && !is_cut_off;
+}
+
+/* The verdict said that another generation follows, but it cannot. One that is cut off ends no step. */
 static void give_up(guards_t *g)
 {
     g->verdict.next = g->verdict.of = 0;
     g->stuck_at = 0;
-    g->is_ours = true;
+    g->is_ours = !nodes_are_cut_off(g);
+    g->is_held = false;
     link_send_below(g, TOLD_VERDICT, &g->verdict);
+}
+
+/* All have gone, as far as they are here. */
+static void go_on(guards_t *g)
+{
+    if (!nodes_go_on(g))
+        give_up(g);
+    else if (!g->nodes.free_at && !g->settle_at)
+        round_start(g, g->verdict.next);
 }
 
 static void want_requeue(guards_t *g)
@@ -209,15 +232,15 @@ void round_look(guards_t *g)
         return;
     look_for_missing(g, here);
     nodes_wait(g);
+    bool is_held = hold(g);
+    nodes_say_losses(g);
     bool has_stopped = g->verdict.next && g->verdict.kind == DEATH_STOPPED;
     if ((is_all(g, here, saved) && g->verdict.kind == DEATH_NONE) || (is_all(g, here, gone) && has_stopped))
         want_requeue(g);
     else if (is_all(g, here, done) && !(g->f.is_elastic && g->verdict.next)) /* else one that had not has left */
         round_over(g);
-    else if (g->verdict.next && is_all(g, here, gone) && !nodes_go_on(g))
-        give_up(g);
-    else if (g->verdict.next && is_all(g, here, gone) && !g->nodes.free_at && !g->settle_at)
-        round_start(g, g->verdict.next);
+    else if (g->verdict.next && is_all(g, here, gone) && !is_held)
+        go_on(g);
 }
 
 void round_tell_above(guards_t *g)

@@ -122,7 +122,7 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
     struct seat seat;
     if (!guards_seat(&f, NULL, &seat))
         guards_finish(g, true);
-    bool is_told = false, is_joined = false, has_card = false;
+    bool is_told = false, is_joined = false, has_card = false, was_ours = false;
     int generation = 0, next = 0;
     struct heard h = {.is_ours = false};
     for (;;) {
@@ -193,7 +193,9 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
             h.are_few = guards_are_few(g);
             (void)!write(fd, &h, sizeof h);
         }
-        if (d && (!is_told || d->next != next)) {
+        bool is_ours_now = h.is_ours && !was_ours;
+        was_ours = h.is_ours;
+        if (d && (!is_told || d->next != next || (f.is_elastic && is_ours_now))) {
             is_told = true;
             next = d->next;
             h.verdict = *d;

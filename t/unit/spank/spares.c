@@ -12,10 +12,12 @@
 
 static bool is_dead[MEMBERS_MAX];
 static char news[200]; /* the last that any guard had for the user */
+static bool has_told[MEMBERS_MAX]; /* the guard a verdict to the user */
 
 static void start(struct members *m, int nodes, int ranks)
 {
     memset(is_dead, 0, sizeof is_dead);
+    memset(has_told, 0, sizeof has_told);
     news[0] = 0;
     members_start_all(m, nodes, ranks);
 }
@@ -41,6 +43,7 @@ static void hear(struct members *m, int r, struct heard *h)
         fail_msg("rank %d has heard nothing", r);
     if (h->news[0])
         strcpy(news, h->news);
+    has_told[r] |= h->is_ours;
 }
 
 /* All hear that another generation follows. */
@@ -309,6 +312,10 @@ static void a_rank_that_dies_again_and_again_is_moved_once(void **state)
     members_end(&m);
 }
 
+#define CUT_OFF(node, of) \
+    "node " node " is cut off, or the others are down: it reaches " of " nodes only, and ends; they may go on " \
+    "without it"
+
 /* Silent, it may run still: the part of the step that goes on is the one with most nodes. */
 static void a_part_of_few_nodes_ends(void **state)
 {
@@ -325,9 +332,11 @@ static void a_part_of_few_nodes_ends(void **state)
         if (h.verdict.next) /* it has not missed all of them yet */
             members_tell(&m, 0, DO_GONE);
     } while (h.verdict.kind == DEATH_NONE || h.verdict.next);
-    assert_string_equal(news, "no restart from n1: it reaches 1 of 3 nodes only, and the others may be running");
-    assert_true(h.are_few); /* so it ends no step */
+    assert_string_equal(news, CUT_OFF("n1", "1 of 3"));
+    assert_false(has_told[0]); /* of those that are well */
+    assert_true(h.are_few);    /* so it ends no step */
     is_dead[0] = true;
+    assert_true(has_told[1]);
     finish(&m, rank);
 }
 
@@ -351,7 +360,48 @@ static void nor_does_one_end_for_want_of_nodes(void **state)
         hear(&m, 0, &h);
     while (!h.is_last);
     assert_true(h.are_few);
-    assert_string_equal(news, "no restart from n1: it reaches 1 of 4 nodes only, and the others may be running");
+    assert_string_equal(news, CUT_OFF("n1", "1 of 4"));
+    assert_false(has_told[0]);
+    members_end(&m);
+}
+
+/* Of the root's loss, too, whose place it takes: the others do not come. */
+static void nor_does_it_blame_the_root(void **state)
+{
+    struct members m = {.restarts = 5, .spares = 1, .silent_s = 3};
+    struct heard h;
+    (void)state;
+    start(&m, 3, 1);
+    stop_node(&m, 0);
+    stop_node(&m, 2);
+    do
+        hear(&m, 1, &h);
+    while (!h.verdict.next);
+    members_tell(&m, 1, DO_GONE);
+    hear_the_end(&m);
+    assert_string_equal(news, CUT_OFF("n2", "1 of 3"));
+    assert_false(has_told[1]);
+    members_end(&m);
+}
+
+/* Where no generation may follow, either: it does not say that the step ends. */
+static void nor_does_one_without_another_restart(void **state)
+{
+    static const int rank[] = {0, 1, WAITS};
+    struct members m = {.restarts = 1, .spares = 1, .silent_s = 3};
+    struct heard h;
+    (void)state;
+    start(&m, 3, 1);
+    members_tell(&m, 1, DO_DIE);
+    go_on(&m, 1, 2, rank);
+    has_told[0] = false;
+    stop_node(&m, 1);
+    stop_node(&m, 2);
+    do
+        hear(&m, 0, &h);
+    while (!h.is_last || !h.are_few);
+    hear_news(&m, 0, CUT_OFF("n1", "1 of 3"));
+    assert_false(has_told[0]);
     members_end(&m);
 }
 
@@ -530,6 +580,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_rank_that_dies_again_and_again_is_moved_once),
     cmocka_unit_test(a_part_of_few_nodes_ends),
     cmocka_unit_test(nor_does_one_end_for_want_of_nodes),
+    cmocka_unit_test(nor_does_it_blame_the_root),
+    cmocka_unit_test(nor_does_one_without_another_restart),
     cmocka_unit_test(nor_does_who_is_left_of_it_end_the_step),
     cmocka_unit_test(a_part_whose_nodes_have_ended_is_not_one_of_few),
     cmocka_unit_test(nor_is_one_to_which_others_are_on_their_way),
