@@ -73,9 +73,8 @@ const char *environment_get(const struct environment *e, const char *name);
 /* Fills e->set from e's variables. */
 void environment_list(struct environment *e);
 
-/* For programs that are started again: DDP_RESTART and the like, and another MASTER_PORT where that was derived. first:
- * the number in the step of the node that has rank 0 then. */
-void environment_renew(struct environment *e, int generation, int first);
+/* For programs that are started again: DDP_RESTART and the like, and another MASTER_PORT where that was derived. */
+void environment_renew(struct environment *e, int generation, const struct seat *s);
 
 /* For a program whose place is not its task's: RANK and the like, MASTER_ADDR; not those that the user set. */
 void environment_seat(struct environment *e, const struct seat *s);

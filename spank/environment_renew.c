@@ -55,13 +55,13 @@ static void renew(struct environment *e, const struct renewed *r, size_t n)
     environment_list(e);
 }
 
-void environment_renew(struct environment *e, int generation, int first)
+void environment_renew(struct environment *e, int generation, const struct seat *s)
 {
     char count[16], number[16], endpoint[sizeof e->var[0].value] = "";
     const char *old = environment_get(e, "PET_RDZV_ENDPOINT");
     bool has_port = e->is_port_derived && e->master_port;
-    snprintf(count, sizeof count, "%d", generation);
-    snprintf(number, sizeof number, "%d", has_port ? port_of(e, generation, first) : 0);
+    snprintf(count, sizeof count, "%d", s->restart);
+    snprintf(number, sizeof number, "%d", has_port ? port_of(e, generation, s->first) : 0);
     if (old)
         snprintf(endpoint, sizeof endpoint, "%.*s:%s", (int)(strrchr(old, ':') - old), old, number);
     const struct renewed r[] = {{"DDP_RESTART", count},

@@ -114,6 +114,8 @@ t_unit_spank_guard_again_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=guards_open
 UNIT_TESTS += t/unit/spank/guard_parts.t
 t_unit_spank_guard_parts_t_SOURCES = t/unit/spank/guard_parts.c
 t_unit_spank_guard_parts_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=guard_door_cause,--wrap=kill
+UNIT_TESTS += t/unit/spank/guard_roots.t
+t_unit_spank_guard_roots_t_SOURCES = t/unit/spank/guard_roots.c
 UNIT_TESTS += t/unit/spank/guards.t
 t_unit_spank_guards_t_SOURCES = t/unit/spank/guards.c
 UNIT_TESTS += t/unit/spank/guards_plan.t

@@ -470,7 +470,7 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
         fail_task(sp, &e);
     bool is_seated = t.is_guarded && t.guard.is_elastic;
     if (rc > 0)
-        environment_renew(&t.environment, rc, seat.first);
+        environment_renew(&t.environment, rc, &seat);
     if (is_seated)
         environment_seat(&t.environment, &seat);
     if (rc > 0 || is_seated)

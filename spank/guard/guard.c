@@ -68,7 +68,7 @@ static void be_beside(struct guard *g)
         guard_door_begin(g->door, g->generation, &g->seat);
     if (g->door && !g->guards)
         tell_alone(g);
-    guard_record_begin(&g->record, g->generation);
+    guard_record_begin(&g->record, g->seat.restart);
     if (guard_keeps_time(g))
         guard_record_start(&g->record, g->seat.size);
     if (g->waits && g->guards)

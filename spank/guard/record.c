@@ -78,7 +78,7 @@ static void put_start(struct recorder *w, const struct guards_facts *f, const st
     recorder_job(w);
     put_program(w, f);
     recorder_text(w, "version", PACKAGE_VERSION);
-    recorder_count(w, "restart", (uint64_t)n->generation);
+    recorder_count(w, "restart", (uint64_t)n->restart);
     recorder_count(w, "ranks", (uint64_t)n->size);
     put_nodes(w, f);
     recorder_text(w, "device", "");
@@ -114,7 +114,7 @@ static void put(struct recorder *w, const struct guards_facts *f, const struct g
         recorder_text(w, "how", n->how);
         break;
     }
-    recorder_count(w, "restart", (uint64_t)n->generation);
+    recorder_count(w, "restart", (uint64_t)n->restart);
 }
 
 /* The user's own comment may be long, or Slurm's commands not be there: that is nothing to talk about. */
@@ -202,9 +202,9 @@ static void begin_child(struct guard_record *r)
     r->n_notes = 0; /* the child has them; without memory they are lost */
 }
 
-void guard_record_begin(struct guard_record *r, int generation)
+void guard_record_begin(struct guard_record *r, int restart)
 {
-    r->generation = generation;
+    r->restart = restart;
 }
 
 static void add(struct guard_record *r, struct guard_note n)
@@ -212,7 +212,7 @@ static void add(struct guard_record *r, struct guard_note n)
     if (!r->path || r->n_notes == GUARD_RECORD_NOTES)
         return;
     n.t = recorder_now();
-    n.generation = r->generation;
+    n.restart = r->restart;
     r->note[r->n_notes++] = n;
     if (!r->child.pid)
         begin_child(r);
@@ -247,7 +247,7 @@ void guard_record_requeue(const struct guard_record *r, const char *note)
     if (!r->path || recorder_open(&w, r->path, NULL) < 0)
         return;
     begin(&w, "requeue", recorder_now());
-    recorder_count(&w, "restart", (uint64_t)r->generation);
+    recorder_count(&w, "restart", (uint64_t)r->restart);
     recorder_text(&w, "note", note);
     recorder_end(&w, NULL);
     recorder_close(&w);

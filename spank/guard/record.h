@@ -24,7 +24,7 @@ enum guard_record_event { GUARD_RECORD_START, GUARD_RECORD_STOP, GUARD_RECORD_FA
 struct guard_note {
     enum guard_record_event event;
     double t; /* seconds since 1970 */
-    int generation;
+    int restart;
     int size;           /* of a start: of the generation's programs */
     struct death death; /* of a failure */
     const char *how;    /* of an end */
@@ -33,7 +33,7 @@ struct guard_note {
 struct guard_record {
     const struct guards_facts *f;
     char *path; /* NULL: there is no record */
-    int generation;
+    int restart;
     struct guard_note note[GUARD_RECORD_NOTES];
     int n_notes; /* that no child has */
     bool has_ended;
@@ -43,8 +43,8 @@ struct guard_record {
 /* *f is borrowed. Before the process leaves its folder: a path may be relative to it. */
 void guard_record_open(struct guard_record *r, const struct guards_facts *f);
 
-/* What follows is of this generation. */
-void guard_record_begin(struct guard_record *r, int generation);
+/* What follows is of the generation that comes after so many. */
+void guard_record_begin(struct guard_record *r, int restart);
 
 void guard_record_start(struct guard_record *r, int size);
 void guard_record_stop(struct guard_record *r);

@@ -78,8 +78,10 @@ static void hear(guards_t *g, const struct death *d)
         link_send(g->above, TOLD_DEATH, d);
     if (g->above || is_over || (g->is_alone && nodes_spare(g, d)))
         return;
-    if (g->first.kind == DEATH_NONE || (!g->is_waiting && death_is_nearer(d, &g->first)) || !is_programs(d))
+    if (g->first.kind == DEATH_NONE || (!g->is_waiting && death_is_nearer(d, &g->first)) || !is_programs(d)) {
         g->first = *d;
+        g->is_first_told = false;
+    }
     g->first.next = g->first.of = 0;
     g->is_waiting = g->is_waiting && g->settle_at;
     if (!g->settle_at && g->is_alone && death_may_follow(d))
@@ -213,10 +215,11 @@ static void lose(guards_t *g, struct link *l, enum death_kind of_node, bool is_c
 }
 
 /* This is the root from now on. What was on its way up is decided here, and anew: of what the old root had said not all
- * may have heard. */
+ * may have heard. The user has. */
 static void be_root(guards_t *g)
 {
     struct death d = g->verdict.next ? g->verdict : g->first;
+    bool is_told = g->verdict.next && !g->is_meanwhile;
     g->is_new_root = false;
     nodes_expect(g);
     g->last_next = g->is_meanwhile ? 0 : g->verdict.next;
@@ -226,6 +229,7 @@ static void be_root(guards_t *g)
     g->settle_at = 0;
     d.next = d.of = 0;
     hear(g, &d);
+    g->is_first_told = is_told;
 }
 
 /* Programs of a node that was left out run still. */
@@ -386,7 +390,7 @@ static void settle(guards_t *g)
         return;
     }
     round_decide(g, &g->first);
-    decide(g, &g->first, true);
+    decide(g, &g->first, !g->is_first_told || !g->first.next);
 }
 
 static void lose_silent(guards_t *g)

@@ -155,6 +155,7 @@ struct guards {
     int join_wait_ms, join_port; /* the wait before the next round; which port is next */
     struct addrinfo *above_at, *above_now;
     struct death first, verdict; /* first: what the verdict will be at settle_at */
+    bool is_first_told;          /* by the root before this one, with a generation that follows */
     struct death suspect;        /* kind DEATH_NONE: nobody, or too many */
     int n_left;                  /* of DEATH_LEFT */
     struct death activity, told_activity; /* of this subtree; what is known of it above */

@@ -385,7 +385,8 @@ void nodes_seat(guards_t *g)
 bool guards_seat(const struct guards_facts *f, const guards_t *g, struct seat *ret)
 {
     struct seats first = {0}, *s = &first;
-    *ret = (struct seat){.rank = f->rank, .size = f->size, .node = f->node, .n_nodes = f->n_nodes};
+    *ret = (struct seat){.rank = f->rank, .size = f->size, .node = f->node, .n_nodes = f->n_nodes,
+                         .restart = g ? g->n_restarts : 0};
     if (!f->is_elastic)
         return true;
     if (g)

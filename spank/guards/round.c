@@ -27,9 +27,15 @@ static void reset(guards_t *g)
         l->n_done = l->n_gone = l->n_saved = 0;
 }
 
+/* Another than that of a verdict that is void. */
+static int next_of(const guards_t *g)
+{
+    return (g->last_next > g->generation ? g->last_next : g->generation) + 1;
+}
+
 void round_next(const guards_t *g, struct death *d)
 {
-    d->next = (g->last_next > g->generation ? g->last_next : g->generation) + 1;
+    d->next = next_of(g);
     d->restart = g->n_restarts + 1;
     d->of = g->f.restarts;
 }
@@ -268,7 +274,7 @@ void round_decide(guards_t *g, struct death *d)
 {
     bool may = is_root(g) && !g->is_over;
     if (may && d->kind == DEATH_STOPPED && g->f.saves) {
-        d->next = g->generation + 1;
+        d->next = next_of(g);
         g->stuck_at = deadline_in(g->f.stuck_s);
         return;
     }

@@ -17,6 +17,7 @@ struct seats {
 struct seat {
     int rank, size, node, n_nodes;
     int first; /* the number in the step of the node of rank 0 */
+    int restart; /* how many generations have begun before; fewer than its number where some were given up */
     char master[HOSTLIST_NAME_MAX + 1]; /* the node of rank 0 */
 };
 

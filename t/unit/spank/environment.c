@@ -359,7 +359,7 @@ static const char *value_in(const struct environment *env, const char *name)
 static int renewed_port_is_guards(struct environment *env, int generation, int node)
 {
     int guards[GUARDS_PORTS], which = -1;
-    environment_renew(env, generation, node);
+    environment_renew(env, generation, &(struct seat){.first = node});
     guards_choose_ports(&(struct guards_ports){env->port, env->port_range, env->master_port}, node, guards);
     for (int i = 0; i < GUARDS_PORTS; i++)
         if (guards[i] == atoi(value_in(env, "MASTER_PORT")))
@@ -377,7 +377,7 @@ static void a_restart_has_a_port_of_its_own(void **state)
     put(&v, GUARDS_VARIABLE, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
     struct environment env = make(&v, "on,restarts=3");
     assert_string_equal(value_in(&env, "MASTER_PORT"), "21815");
-    environment_renew(&env, 2, 0);
+    environment_renew(&env, 3, &(struct seat){.restart = 2}); /* one was given up before it began */
     const char *port = value_in(&env, "MASTER_PORT");
     assert_string_not_equal(port, "21815");
     assert_string_equal(value_in(&env, "JAX_COORDINATOR_PORT"), port);
@@ -403,7 +403,7 @@ static void a_restart_has_a_port_of_its_own(void **state)
     v = one_task_a_node(NULL);
     put(&v, "MASTER_PORT", "4321");
     env = make(&v, "on,restarts=3");
-    environment_renew(&env, 1, 0);
+    environment_renew(&env, 1, &(struct seat){.restart = 1});
     assert_string_equal(value_in(&env, "JAX_COORDINATOR_PORT"), "4321");
     assert_string_equal(value_in(&env, "PET_RDZV_ENDPOINT"), "n1:4321");
 }

@@ -19,7 +19,7 @@ const struct guards_facts task_again = {
     .token = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"};
 const struct guards_facts *task_facts = &task_alone;
 bool task_ignores_children, task_ignores_hangup;
-int task_generation;
+int task_generation, task_restart;
 
 struct task task_start(task_program_f *program, void *arg)
 {
@@ -39,6 +39,7 @@ struct task task_start(task_program_f *program, void *arg)
             signal(SIGHUP, SIG_IGN);
         if ((task_generation = guard_start(task_facts, &seat, &e)) < 0)
             _exit(99);
+        task_restart = seat.restart;
         _exit(program(pipe_fd[1], arg));
     }
     close(pipe_fd[1]);

@@ -19,7 +19,7 @@ extern const struct guards_facts task_alone, task_again;
 extern const struct guards_facts *task_facts;
 extern bool task_ignores_children, task_ignores_hangup;
 
-extern int task_generation; /* of a program, in that */
+extern int task_generation, task_restart; /* of a program, in that */
 
 struct task {
     pid_t pid; /* of the task, which becomes the guard */
