@@ -552,6 +552,42 @@ static void none_is_due_while_one_is_on_its_way_to_another_node(void **state)
     }
 }
 
+/* Rank 0's snapshots are on their way to another node. */
+static bool is_on_its_way;
+bool __real_mirror_is_done(mirror_t *m);
+bool __wrap_mirror_is_done(mirror_t *m);
+
+bool __wrap_mirror_is_done(mirror_t *m)
+{
+    return !is_on_its_way && __real_mirror_is_done(m);
+}
+
+static int on_its_way_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    double tail[TAIL_COUNT];
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    rig_fill(&r);
+    CHECK(checkpoint_folder(&r.save, test_folder, &e) == 0, "%s", e.text);
+    snap(&r);
+    recall_fill_tail(&r.save, tail);
+    CHECK(tail[TAIL_UNMIRRORED] == 0, "%g", tail[TAIL_UNMIRRORED]);
+    is_on_its_way = rank == 0;
+    recall_fill_tail(&r.save, tail);
+    CHECK(tail[TAIL_UNMIRRORED] == is_on_its_way, "%g", tail[TAIL_UNMIRRORED]);
+    CHECK(comm_barrier(r.team.comm, &e) == 0, "%s", e.text);
+    rig_close(&r);
+    return 0;
+}
+
+static void a_rank_says_that_its_own_is_on_its_way(void **state)
+{
+    (void)state;
+    const struct rig_plan plan = {.has_guards = true, .on_two_nodes = true};
+    assert_true(run_guarded(on_its_way_rank, 4, &plan));
+}
+
 /* ---- an older step, and the same step of another generation ---- */
 
 /* Of step 4, with other values. */
@@ -652,6 +688,7 @@ static const struct CMUnitTest tests[] = {
     WITH_GUARDS(snapshots_leave_alone_what_a_checkpoint_is_written_from),
     WITH_GUARDS(steps_that_are_not_trusted_are_forgotten),
     cmocka_unit_test(none_is_due_while_one_is_on_its_way_to_another_node),
+    WITH_GUARDS(a_rank_says_that_its_own_is_on_its_way),
     WITH_GUARDS(a_checkpoint_that_is_newer_goes_before_memory),
     WITH_GUARDS(one_step_of_two_generations_is_not_mixed),
 };
