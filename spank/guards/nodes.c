@@ -201,14 +201,18 @@ static struct part part_of(const guards_t *g, bool is_sure)
     return p;
 }
 
+/* Not by the verdict. */
+static void lose_too(guards_t *g, int node)
+{
+    g->nodes.of[node].is_unsaid |= !g->nodes.of[node].has_left;
+    nodes_leave(g, node);
+}
+
 bool nodes_spare(guards_t *g, const struct death *d)
 {
     if (!is_known(g, d->at) || !death_is_nodes(d) || d->next || seats_of(&g->nodes.seats, d->at) >= 0)
         return false;
-    if (!g->nodes.of[d->at].has_left) {
-        nodes_leave(g, d->at);
-        g->nodes.of[d->at].is_unsaid = true;
-    }
+    lose_too(g, d->at);
     return part_of(g, false).is_most;
 }
 
@@ -216,9 +220,13 @@ bool nodes_spare(guards_t *g, const struct death *d)
 static void say_loss(guards_t *g, int i)
 {
     char who[HOSTLIST_NAME_MAX + 1];
-    int n_spares = g->f.spares - (i + 1);
+    int n_spares = g->f.spares - (i + 1), seat = seats_of(&g->nodes.seats, g->nodes.left[i]);
     name(g, g->nodes.left[i], who);
-    news_add(g, "warning: node %.64s, a spare, has gone: %d left", who, n_spares > 0 ? n_spares : 0);
+    if (seat < 0)
+        news_add(g, "warning: node %.64s, a spare, has gone: %d left", who, n_spares > 0 ? n_spares : 0);
+    else
+        news_add(g, "warning: node %.64s (rank %d) is lost, too, before restart %d of %d", who,
+                 seat * g->f.local_size, g->n_restarts + 1, g->f.restarts);
     g->nodes.of[g->nodes.left[i]].is_unsaid = false;
 }
 
@@ -297,7 +305,7 @@ bool nodes_are_all(guards_t *g)
         if (is_there(g, i))
             continue;
         if (g->nodes.of[i].is_lost && g->verdict.next)
-            nodes_leave(g, i);
+            lose_too(g, i);
         are_all &= g->nodes.of[i].has_left;
     }
     return are_all;
@@ -348,38 +356,58 @@ bool nodes_absent(guards_t *g, int node, struct death *ret)
 
 /* ---- seats ---- */
 
-static void say_moves(guards_t *g, const char *moves)
+/* A node whose place another has taken; -1: nobody. */
+struct change {
+    int who, by;
+};
+
+/* Behind n others, of the same restart. Who has come by one of these, and goes, was never there. */
+static int add_change(struct change *c, int n, int who, int by)
 {
+    for (int i = 0; i < n; i++)
+        if (c[i].by == who) {
+            c[i].by = by;
+            return n;
+        }
+    c[n] = (struct change){who, by};
+    return n + 1;
+}
+
+static void say_moves(guards_t *g, const struct change *c, int n_moves)
+{
+    char text[MOVES_TEXT_MAX];
     int n_nodes = g->nodes.seats.n, n = n_nodes * g->f.local_size;
-    news_add(g, "restart %d of %d: %s: %d node%s, %d rank%s", g->n_restarts, g->f.restarts, moves, n_nodes,
-             PLURAL(n_nodes), n, PLURAL(n));
+    struct move *move = calloc((size_t)n_moves, sizeof *move); /* NULL: nobody is told */
+    for (int i = 0; move && i < n_moves; i++) {
+        name(g, c[i].who, move[i].who);
+        if (c[i].by >= 0)
+            name(g, c[i].by, move[i].by);
+    }
+    if (move)
+        news_add(g, "restart %d of %d: %s: %d node%s, %d rank%s", g->n_restarts, g->f.restarts,
+                 moves_text(move, (size_t)n_moves, text), n_nodes, PLURAL(n_nodes), n, PLURAL(n));
+    free(move);
 }
 
 void nodes_seat(guards_t *g)
 {
     struct nodes *n = &g->nodes;
-    char text[MOVES_TEXT_MAX];
-    size_t n_moves = 0;
+    struct change change[LEFT_MAX];
+    int n_changes = 0;
     if (!g->f.is_elastic)
         return;
-    struct move *move = calloc((size_t)n->n_left + 1, sizeof *move); /* NULL: nobody is told */
     seats_begin(&n->seats, g->f.spares);
     for (int i = 0; i < n->n_left; i++) {
         bool has_seat = seats_of(&n->seats, n->left[i]) >= 0;
         int taker = seats_leave(&n->seats, n->left[i]);
         if (n->of)
             n->of[n->left[i]].is_out = true;
-        if (!move || !has_seat || i < n->n_seated)
-            continue;
-        name(g, n->left[i], move[n_moves].who);
-        if (taker >= 0)
-            name(g, taker, move[n_moves].by);
-        n_moves++;
+        if (has_seat && i >= n->n_seated)
+            n_changes = add_change(change, n_changes, n->left[i], taker);
     }
     n->n_seated = n->n_left;
-    if (n_moves && !g->above && g->f.local_rank == 0)
-        say_moves(g, moves_text(move, n_moves, text));
-    free(move);
+    if (n_changes && !g->above && g->f.local_rank == 0)
+        say_moves(g, change, n_changes);
 }
 
 bool guards_seat(const struct guards_facts *f, const guards_t *g, struct seat *ret)

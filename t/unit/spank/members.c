@@ -22,7 +22,7 @@ static int base_port;
 static int find(const struct guards_facts *f, int node, char *ret_name, int ret_port[GUARDS_PORTS])
 {
     (void)f;
-    strcpy(ret_name, "127.0.0.1");
+    snprintf(ret_name, HOSTLIST_NAME_MAX, "127.0.%d.%d", node / 250, node % 250 + 1);
     for (int i = 0; i < GUARDS_PORTS; i++)
         ret_port[i] = base_port + node * 4 + i;
     return 0;

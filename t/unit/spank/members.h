@@ -1,5 +1,5 @@
 /* members.h - guards of a step for unit tests: a process each, as on the cluster, over real sockets. Nodes are those of
- * the facts; they share this host's loopback address. */
+ * the facts, 127.0.0.1 and so on. */
 #ifndef DDP_T_UNIT_SPANK_MEMBERS_H
 #define DDP_T_UNIT_SPANK_MEMBERS_H
 

@@ -137,7 +137,7 @@ static void a_spare_takes_the_place_of_a_lost_node(void **state)
     start(&m, 4, 2);
     kill_node(&m, 1);
     go_on(&m, 1, 6, rank);
-    hear_news(&m, 0, "restart 1 of 2: 127.0.0.1 takes the place of 127.0.0.1: 3 nodes, 6 ranks");
+    hear_news(&m, 0, "restart 1 of 2: 127.0.0.4 takes the place of 127.0.0.2: 3 nodes, 6 ranks");
     finish(&m, rank);
 }
 
@@ -227,6 +227,25 @@ static void those_below_a_lost_node_join_another(void **state)
     finish(&m, rank);
 }
 
+/* A program dies, a node joins it, and then the spare that was to take its place: each has a line, and who never came
+ * takes nobody's place. */
+static void what_joins_a_restart_is_said(void **state)
+{
+    static const int rank[] = {0, WAITS, 2, WAITS, 1};
+    struct members m = {.restarts = 3, .spares = 2};
+    (void)state;
+    start(&m, 5, 1);
+    members_tell(&m, 2, DO_DIE);
+    hear_verdict(&m);
+    kill_node(&m, 1);
+    hear_news(&m, 0, "warning: node 127.0.0.2 (rank 1) is lost, too, before restart 1 of 3");
+    kill_node(&m, 3);
+    hear_news(&m, 0, "warning: node 127.0.0.4, a spare, has gone: 0 left");
+    begin_next(&m, 1, 3, rank);
+    hear_news(&m, 0, "restart 1 of 3: 127.0.0.5 takes the place of 127.0.0.2: 3 nodes, 3 ranks");
+    finish(&m, rank);
+}
+
 /* The root and the next one at once, while programs are about to be started again. */
 static void losses_meet(void **state)
 {
@@ -256,7 +275,7 @@ static void a_spares_end_ends_nothing(void **state)
     do
         hear(&m, 0, &h);
     while (!h.is_warned);
-    assert_string_equal(news, "warning: node 127.0.0.1, a spare, has gone: 0 left");
+    assert_string_equal(news, "warning: node 127.0.0.3, a spare, has gone: 0 left");
     assert_false(members_hears(&m, 1, 0.3, &h));
     kill_node(&m, 1);
     end(&m);
@@ -573,6 +592,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(where_all_wait_is_said_of_those_that_are_left),
     cmocka_unit_test(without_a_spare_the_world_shrinks_down_to_min_nodes),
     cmocka_unit_test(those_below_a_lost_node_join_another),
+    cmocka_unit_test(what_joins_a_restart_is_said),
     cmocka_unit_test(losses_meet),
     cmocka_unit_test(a_spares_end_ends_nothing),
     cmocka_unit_test(spares_end_together),
