@@ -117,14 +117,101 @@ static void a_lost_connection_is_known(void **state)
     fill(&r, 0, 1);
     wait_done(&r);
     assert_true(mirror_has_failed(r.from));
+    fill(&r, 1, 2); /* nobody waits for what cannot be sent */
+    wait_done(&r);
     close(r.back[1]);
     end(&r);
+}
+
+/* As the one who sends has it: what goes before the bytes. */
+struct announce {
+    uint64_t n_bytes, slot;
+    struct slots_seal seal;
+};
+
+static void announce(const struct ranks *r, uint64_t n_bytes, uint64_t slot, uint64_t step)
+{
+    struct announce a = {.n_bytes = n_bytes, .slot = slot, .seal = {.state = {.step = step}}};
+    assert_int_equal(send(r->out[0], &a, sizeof a, MSG_NOSIGNAL), sizeof a);
+}
+
+static void send_bytes(const struct ranks *r, size_t n)
+{
+    static char data[BYTES];
+    ssize_t sent;
+    for (size_t at = 0; at < n; at += (size_t)sent)
+        assert_true((sent = send(r->out[0], data, n - at, MSG_NOSIGNAL)) > 0);
+}
+
+static void wait_lost(const struct ranks *r)
+{
+    uint64_t deadline = deadline_in(PATIENCE_S);
+    while (!mirror_has_failed(r->to) && deadline_left_ns(deadline) > 0)
+        poll(NULL, 0, 1);
+    assert_true(mirror_has_failed(r->to));
+}
+
+/* A rank by hand, which sends. */
+static void start_by_hand(struct ranks *r)
+{
+    start(r);
+    mirror_destroy(r->from);
+    r->from = NULL;
+    close(r->out[1]);
+    close(r->back[1]);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, r->out), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, r->back), 0);
+    listen_to(r);
+}
+
+/* The one who sends dies: what was there before is not taken for what has come. */
+static void half_a_snapshot_is_none(void **state)
+{
+    (void)state;
+    struct ranks r;
+    struct slots_seal seal;
+    char ack;
+    start_by_hand(&r);
+    announce(&r, BYTES, 1, 3);
+    send_bytes(&r, BYTES);
+    assert_int_equal(recv(r.out[0], &ack, 1, 0), 1);
+    assert_true(slots_read(&r.guest, 1, &seal));
+    assert_int_equal(seal.state.step, 3);
+    announce(&r, BYTES, 1, 4);
+    send_bytes(&r, BYTES / 2);
+    close(r.out[0]);
+    wait_lost(&r);
+    assert_false(slots_read(&r.guest, 1, &seal));
+    close(r.back[0]);
+    end(&r);
+}
+
+static void a_snapshot_that_has_no_place_is_not_taken(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t n_bytes, slot;
+    } bad[] = {{BYTES + 1, 0}, {BYTES - 1, 0}, {BYTES, SLOTS_N}, {BYTES, UINT64_MAX}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct ranks r;
+        struct slots_seal seal;
+        start_by_hand(&r);
+        announce(&r, bad[i].n_bytes, bad[i].slot, 1);
+        wait_lost(&r);
+        for (int slot = 0; slot < SLOTS_N; slot++)
+            assert_false(slots_read(&r.guest, slot, &seal));
+        close(r.out[0]);
+        close(r.back[0]);
+        end(&r);
+    }
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_is_sent_arrives),
     cmocka_unit_test(no_wish_is_forgotten),
     cmocka_unit_test(a_lost_connection_is_known),
+    cmocka_unit_test(half_a_snapshot_is_none),
+    cmocka_unit_test(a_snapshot_that_has_no_place_is_not_taken),
 };
 
 UNIT_MAIN(tests)
