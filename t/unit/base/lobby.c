@@ -121,6 +121,27 @@ static void the_token_opens_the_door(void **state)
             close(fd[i]);
 }
 
+/* More than go in one step. */
+static void all_who_say_nothing_are_too_late(void **state)
+{
+    (void)state;
+    enum { SILENT = 2 * LOBBY_ACCEPTS + 1 };
+    struct house h;
+    int fd[SILENT];
+    house_open(&h, SILENT, 0.05);
+    for (int i = 0; i < SILENT; i++)
+        fd[i] = knock(&h);
+    for (int i = 0; i < SILENT; i++)
+        while (!is_shut(fd[i])) {
+            struct pollfd p = {.fd = lobby_fd(h.lobby), .events = POLLIN};
+            assert_int_equal(poll(&p, 1, (int)PATIENCE_S * 1000), 1);
+            assert_int_equal(lobby_step(h.lobby, NULL), 0);
+        }
+    for (int i = 0; i < SILENT; i++)
+        close(fd[i]);
+    house_close(&h);
+}
+
 static void who_says_nothing_is_too_late(void **state)
 {
     (void)state;
@@ -327,6 +348,7 @@ static void wrong_use_is_refused(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_token_opens_the_door),
     cmocka_unit_test(who_says_nothing_is_too_late),
+    cmocka_unit_test(all_who_say_nothing_are_too_late),
     cmocka_unit_test(the_oldest_goes_but_is_heard_first),
     cmocka_unit_test(descriptors_of_strangers_are_taken_back),
     cmocka_unit_test(a_flood_keeps_nobody_out),

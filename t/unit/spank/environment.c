@@ -95,6 +95,23 @@ static void an_enclosing_step_is_not_the_user(void **state)
     environment_forget(NULL, lookup, &v, drop_var);
 }
 
+static void what_is_listed_is_found_whatever_it_holds(void **state)
+{
+    (void)state;
+    static const char *const values[] = {"%", ",", "%2C", "%25", "%%2C,%25,", "a%2cb"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        struct vars v = {0};
+        struct environment env = {.n_vars = 2, .var = {{.name = "NCCL_IB_HCA"}, {.name = "RANK", .value = "1"}}};
+        snprintf(env.var[0].value, sizeof env.var[0].value, "%s", values[i]);
+        put(&v, "NCCL_IB_HCA", values[i]);
+        put(&v, "RANK", "1");
+        environment_list(&env);
+        environment_forget(env.set, lookup, &v, drop_var);
+        if (lookup("NCCL_IB_HCA", &v) || lookup("RANK", &v))
+            fail_msg("\"%s\" is still there of \"%s\"", values[i], env.set);
+    }
+}
+
 static void only_what_is_listed_is_forgotten(void **state)
 {
     (void)state;
@@ -511,6 +528,7 @@ static void what_cannot_work_is_refused(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(variables_are_set),
     cmocka_unit_test(an_enclosing_step_is_not_the_user),
+    cmocka_unit_test(what_is_listed_is_found_whatever_it_holds),
     cmocka_unit_test(only_what_is_listed_is_forgotten),
     cmocka_unit_test(the_users_values_stay),
     cmocka_unit_test(rank_0_warns),
