@@ -6,6 +6,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/duration.h"
+#include "runtime/base/num.h"
 #include "runtime/ckpt/folder.h"
 #include "runtime/save/save.h"
 
@@ -45,7 +46,7 @@ static void give_up(struct save *save, const char *why)
     if (!f->n_tries)
         return; /* that there is no space is told */
     save->checkpoint.status.warning[0] = 0;
-    checkpoint_warn(save, "tried again %d time%s%s: %s", f->n_tries, f->n_tries == 1 ? "" : "s", why, f->why.text);
+    checkpoint_warn(save, "tried again %d time%s%s: %s", f->n_tries, PLURAL(f->n_tries), why, f->why.text);
 }
 
 /* Of the ranks' wishes to stop: the job's time is nearly over, or somebody wants this run, which is done, to end. */
