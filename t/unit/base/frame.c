@@ -1,6 +1,8 @@
 /* Frames over a socket: whole, in pieces, too long, the connection's end. */
+#include "config.h" /* pipe2 */
 #include "t/unit/unit.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -129,11 +131,36 @@ static void a_descriptor_comes_with_its_frame(void **state)
     close(line[0]);
 }
 
+/* Else who sends many takes all descriptors that there are. */
+static void a_descriptor_that_nobody_took_is_closed_for_the_next(void **state)
+{
+    struct frame f = {.takes_fd = true};
+    int first[2], second[2];
+    char c;
+    (void)state;
+    assert_int_equal(pipe2(first, O_CLOEXEC | O_NONBLOCK), 0);
+    assert_int_equal(pipe2(second, O_CLOEXEC | O_NONBLOCK), 0);
+    frame_send_fd(pair[0], 1, "one", 3, first[1]);
+    frame_send_fd(pair[0], 2, "two", 3, second[1]);
+    close(first[1]);
+    close(second[1]);
+    expect(&f, 1, "one");
+    assert_int_equal(read(first[0], &c, 1), -1);
+    expect(&f, 2, "two");
+    assert_int_equal(read(first[0], &c, 1), 0);
+    assert_int_equal(read(second[0], &c, 1), -1);
+    close(frame_take_fd(&f));
+    assert_int_equal(read(second[0], &c, 1), 0);
+    close(first[0]);
+    close(second[0]);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(frames_come_as_they_were_sent, set_up, tear_down),
     cmocka_unit_test_setup_teardown(a_frame_may_come_byte_by_byte, set_up, tear_down),
     cmocka_unit_test_setup_teardown(what_is_no_frame_ends_the_connection, set_up, tear_down),
     cmocka_unit_test_setup_teardown(a_descriptor_comes_with_its_frame, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(a_descriptor_that_nobody_took_is_closed_for_the_next, set_up, tear_down),
     cmocka_unit_test_setup_teardown(a_full_socket_is_not_waited_for, set_up, tear_down),
 };
 

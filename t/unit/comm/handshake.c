@@ -1,7 +1,9 @@
 /* Strangers at the door: what a listening rank and a calling rank do about them. */
+#include "config.h" /* pipe2 */
 #include "t/unit/unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -172,6 +174,24 @@ static void who_does_not_come_is_named(void **state)
     door_close(&d);
 }
 
+static void who_has_come_is_let_go_where_another_does_not_come(void **state)
+{
+    (void)state;
+    struct door d;
+    char c;
+    ddp_error_t e = {0};
+    struct handshake_guest g[] = {{.rank = 1, .kind = MEET_DATA}, {.rank = 1, .kind = MEET_CONTROL}};
+    door_open(&d);
+    int fd = greet(&d, d.meet, MEET_DATA, 0);
+    assert_int_equal(handshake_accept(&d.meet, d.listener, g, 2, false, deadline_in(0.2), &e), -1);
+    assert_int_equal(e.domain, DDP_E_TIMEOUT);
+    assert_true(g[0].fd == -1 && g[1].fd == -1);
+    assert_int_equal(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 10000), 1);
+    assert_int_equal(recv(fd, &c, 1, MSG_DONTWAIT), 0);
+    close(fd);
+    door_close(&d);
+}
+
 static void an_impostor_that_answers_is_found_out(void **state)
 {
     (void)state;
@@ -222,6 +242,32 @@ static void an_answer_may_come_in_two_parts(void **state)
     }
     close(pair[0]);
     close(pair[1]);
+}
+
+/* Of an answer that is wrong, or where the caller wants none. */
+static void a_descriptor_that_nobody_takes_is_closed(void **state)
+{
+    (void)state;
+    struct handshake m;
+    ddp_error_t e = {0};
+    assert_int_equal(handshake_tokens(&m, &e), 0);
+    for (int is_forged = 0; is_forged < 2; is_forged++) {
+        struct handshake says = m;
+        int pair[2], line[2], got = -2;
+        char c;
+        says.answer[0] ^= (uint8_t)is_forged;
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+        assert_int_equal(pipe2(line, O_CLOEXEC | O_NONBLOCK), 0);
+        assert_int_equal(handshake_answer(pair[0], &says, "rank 1", line[1], &e), 0);
+        close(line[1]);
+        assert_int_equal(handshake_answered(pair[1], &m, "rank 0", is_forged ? &got : NULL, deadline_in(20), &e),
+                         -is_forged);
+        assert_int_equal(got, -2);
+        assert_int_equal(read(line[0], &c, 1), 0);
+        close(line[0]);
+        close(pair[0]);
+        close(pair[1]);
+    }
 }
 
 struct wiring {
@@ -353,8 +399,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_guest_comes_through_a_crowd_of_strangers),
     cmocka_unit_test(nobody_waits_for_a_rank_that_died),
     cmocka_unit_test(who_does_not_come_is_named),
+    cmocka_unit_test(who_has_come_is_let_go_where_another_does_not_come),
     cmocka_unit_test(an_impostor_that_answers_is_found_out),
     cmocka_unit_test(an_answer_may_come_in_two_parts),
+    cmocka_unit_test(a_descriptor_that_nobody_takes_is_closed),
     cmocka_unit_test(who_was_not_heard_calls_again),
     cmocka_unit_test(addresses_are_named_in_errors),
     cmocka_unit_test(a_host_that_is_not_found_is_looked_for_again),
