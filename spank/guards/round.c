@@ -220,6 +220,14 @@ static void want_requeue(guards_t *g)
         g->wants_requeue = true;
 }
 
+/* All have gone, and a stop was asked for: who would be started now had no time to catch it. */
+static void stop_instead(guards_t *g)
+{
+    if (g->verdict.kind != DEATH_STOPPED && !g->wants_requeue && !g->is_over)
+        news_add(g, "no restart: a stop was asked for before it");
+    want_requeue(g);
+}
+
 void round_look(guards_t *g)
 {
     int here = count(g, TOLD_HERE, true, &g->told_here);
@@ -240,9 +248,11 @@ void round_look(guards_t *g)
     nodes_wait(g);
     bool is_held = hold(g);
     nodes_say_losses(g);
-    bool has_stopped = g->verdict.next && g->verdict.kind == DEATH_STOPPED;
-    if ((is_all(g, here, saved) && g->verdict.kind == DEATH_NONE) || (is_all(g, here, gone) && has_stopped))
+    bool has_stopped = g->verdict.kind == DEATH_STOPPED || (g->is_stopping && !is_held && !nodes_are_few(g));
+    if (is_all(g, here, saved) && g->verdict.kind == DEATH_NONE)
         want_requeue(g);
+    else if (g->verdict.next && is_all(g, here, gone) && has_stopped)
+        stop_instead(g);
     else if (is_all(g, here, done) && !(g->f.is_elastic && g->verdict.next)) /* else one that had not has left */
         round_over(g);
     else if (g->verdict.next && is_all(g, here, gone) && !is_held)

@@ -170,6 +170,38 @@ static void it_comes_once_and_in_slurms_place(void **state)
     }
 }
 
+/* Dies, and leaves behind what does not mind SIGTERM, for which the next one waits. */
+static int dies_slowly(int out)
+{
+    signal(SIGTERM, SIG_IGN);
+    (void)!write(out, generation ? "again\n" : "first\n", 6);
+    if (fork() == 0)
+        for (;;)
+            pause();
+    raise(SIGKILL);
+    return 0;
+}
+
+/* It is said once, and nobody is started for it. */
+static void one_before_a_restart_is_the_end(void **state)
+{
+    char text[1024] = "";
+    struct guards_facts f = facts_of(0);
+    (void)state;
+    f.restarts = 2;
+    struct task t = start(&f, dies_slowly);
+    assert_int_equal(read_until(t, ": restart 1 of 2\n", text, sizeof text), 0);
+    kill(t.pid, SIGUSR1);
+    read_until(t, "never", text, sizeof text); /* to the end */
+    int status = end(t);
+    const char *said = strstr(text, "to save and end\n");
+    assert_non_null(said);
+    assert_null(strstr(said + 1, "to save and end\n"));
+    assert_non_null(strstr(said, "ddp: no restart: a stop was asked for before it\n"));
+    assert_null(strstr(text, "again\n"));
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
 static void who_does_not_catch_it_has_not_failed(void **state)
 {
     char text[512] = "";
@@ -561,6 +593,7 @@ static void who_cannot_be_reached_is_warned_of(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_key_is_strict),
     cmocka_unit_test(it_comes_once_and_in_slurms_place),
+    cmocka_unit_test(one_before_a_restart_is_the_end),
     cmocka_unit_test(who_does_not_catch_it_has_not_failed),
     cmocka_unit_test(who_was_killed_before_slurms_signal_is_named),
     cmocka_unit_test(slurms_signal_is_no_stop_where_a_loss_is_heard_behind_it),

@@ -148,6 +148,36 @@ static void no_generation_follows_a_stop(void **state)
     members_end(&m);
 }
 
+/* One that was about to follow does not begin, and the job is requeued as it is. */
+static void nor_does_one_that_a_stop_overtakes(void **state)
+{
+    struct members m = {.saves = true, .requeues = true, .restarts = 2};
+    struct heard h = {.generation = 0};
+    int n_lines = 0;
+    (void)state;
+    members_start_all(&m, 2, 1);
+    members_tell(&m, 1, DO_DIE);
+    members_all_hear(&m, -1, DEATH_ENDED, 1, SIGKILL, 0);
+    members_tell(&m, 1, DO_STOP);
+    all_hear_of_the_stop(&m);
+    for (int r = 0; r < 2; r++)
+        members_tell(&m, r, DO_GONE);
+    while (!h.wants_requeue) {
+        assert_true(members_hears(&m, 0, 20, &h));
+        assert_int_equal(h.generation, 0);
+        n_lines += !strcmp(h.news, "no restart: a stop was asked for before it");
+    }
+    assert_int_equal(n_lines, 1);
+    members_tell(&m, 0, DO_REQUEUED);
+    for (int r = 0; r < 2; r++) {
+        do
+            assert_true(members_hears(&m, r, 20, &h));
+        while (h.verdict.kind == DEATH_NONE);
+        assert_int_equal(h.verdict.next, 0);
+    }
+    members_end(&m);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_is_told_first_tells_all),
     cmocka_unit_test(who_joins_late_is_told),
@@ -156,6 +186,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_has_saved_stays_though_one_has_just_ended),
     cmocka_unit_test(who_was_stopped_is_requeued_too),
     cmocka_unit_test(no_generation_follows_a_stop),
+    cmocka_unit_test(nor_does_one_that_a_stop_overtakes),
 };
 
 UNIT_MAIN(tests)
