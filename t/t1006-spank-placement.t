@@ -171,7 +171,7 @@ is "DDP_TOPO, as many GPUs as Slurm gave" "$(tables "$err" | wc -l) $(grep -c 'M
 srun -N2 --ntasks-per-node=2 --ddp=on,topo=/nonexistent.xml true
 ok "no such record: fails" test "$rc" -ne 0 -a "$rc" -ne 124
 is "... in a line per node" "$(grep nonexistent <<<"$err" | sort)" "$(printf \
-    'ddp: n%d: /nonexistent.xml: No such file or directory\n' 1 2)"
+    'ddp: n%d: topo (--ddp): /nonexistent.xml: No such file or directory\n' 1 2)"
 
 # GPUs.
 srun -N2 --ntasks-per-node=2 --gpus-per-node=2 --ddp=on "$tmp/gpu"

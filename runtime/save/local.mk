@@ -41,8 +41,10 @@ UNIT_TESTS += t/unit/save/end.t
 t_unit_save_end_t_SOURCES = t/unit/save/end.c
 UNIT_TESTS += t/unit/save/recall.t
 t_unit_save_recall_t_SOURCES = t/unit/save/recall.c
-t_unit_save_recall_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=readback_after,--wrap=savedir_probe \
-	-Wl,--wrap=pwrite,--wrap=mirror_is_done
+t_unit_save_recall_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=readback_after,--wrap=savedir_probe
+UNIT_TESTS += t/unit/save/recall_which.t
+t_unit_save_recall_which_t_SOURCES = t/unit/save/recall_which.c
+t_unit_save_recall_which_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pwrite,--wrap=mirror_is_done
 UNIT_TESTS += t/unit/save/foreign.t
 t_unit_save_foreign_t_SOURCES = t/unit/save/foreign.c
 UNIT_TESTS += t/unit/save/reason.t

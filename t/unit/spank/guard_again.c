@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,7 +12,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -318,41 +316,11 @@ static void a_stop_that_finds_no_program_is_the_nexts(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1);
 }
 
-static int ports[2]; /* of two nodes' guards */
-
-static int find(const struct guards_facts *f, int node, char *ret_name, int ret_port[GUARDS_PORTS])
-{
-    (void)f;
-    strcpy(ret_name, "127.0.0.1");
-    memset(ret_port, 0, GUARDS_PORTS * sizeof *ret_port);
-    ret_port[0] = ports[node];
-    return 0;
-}
-
 static struct guards_facts of_node(int node)
 {
-    struct guards_facts f = task_again;
-    f.rank = f.node = node;
-    f.size = f.n_nodes = 2;
-    f.is_elastic = true;
+    struct guards_facts f = task_on_node(node, 2);
     f.min_nodes = 1;
-    f.silent_s = 3;
-    f.find = find;
-    f.port[0] = ports[node];
-    if (node == 1)
-        find(&f, 0, f.above, f.port_above);
     return f;
-}
-
-static void draw_port(int *ret)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET};
-    socklen_t n = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(fd, (struct sockaddr *)&a, n) < 0 || getsockname(fd, (struct sockaddr *)&a, &n) < 0)
-        _exit(98);
-    *ret = ntohs(a.sin_port);
-    close(fd);
 }
 
 /* The second generation is there when both guards know each other. */
@@ -377,8 +345,8 @@ static _Noreturn void be_init(int outside)
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
         mount("proc", "/proc", "proc", 0, NULL) < 0)
         _exit(HAS_NO_RIGHT);
-    draw_port(&ports[0]);
-    draw_port(&ports[1]);
+    if (!task_draw_ports(2))
+        _exit(98);
     for (int i = 0; i < 2; i++) {
         struct guards_facts f = of_node(i);
         task_facts = &f;

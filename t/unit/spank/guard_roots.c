@@ -3,65 +3,30 @@
 #include "config.h"
 #include "t/unit/spank/guard_task.h"
 
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/io.h"
 
 enum { NODES = 4 }; /* of one task each; the last is a spare */
 
-static int ports[NODES];
 static char record[] = "/tmp/ddp-roots-XXXXXX", variable[sizeof record + 16], *environment[] = {variable, NULL};
-
-static int find(const struct guards_facts *f, int node, char *ret_name, int ret_port[GUARDS_PORTS])
-{
-    (void)f;
-    strcpy(ret_name, "127.0.0.1");
-    memset(ret_port, 0, GUARDS_PORTS * sizeof *ret_port);
-    ret_port[0] = ports[node];
-    return 0;
-}
 
 static struct guards_facts of_node(int node)
 {
-    struct guards_facts f = task_again;
-    f.rank = f.node = node;
-    f.size = f.n_nodes = NODES;
-    f.is_elastic = f.is_whole = true;
+    struct guards_facts f = task_on_node(node, NODES);
+    f.is_whole = true;
     f.spares = 1;
     f.min_nodes = NODES - 1;
     f.restarts = 1;
-    f.silent_s = 3;
-    f.find = find;
     f.env = environment;
-    f.port[0] = ports[node];
     snprintf(f.name, sizeof f.name, "n%d", node + 1);
-    if (node > 0)
-        find(&f, 0, f.above, f.port_above);
     return f;
-}
-
-static void draw_ports(void)
-{
-    int fd[NODES];
-    for (int i = 0; i < NODES; i++) {
-        struct sockaddr_in a = {.sin_family = AF_INET};
-        socklen_t n = sizeof a;
-        fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_int_equal(bind(fd[i], (struct sockaddr *)&a, n), 0);
-        assert_int_equal(getsockname(fd[i], (struct sockaddr *)&a, &n), 0);
-        ports[i] = ntohs(a.sin_port);
-    }
-    for (int i = 0; i < NODES; i++)
-        close(fd[i]);
 }
 
 /* Rank 1's, when it is asked, so that the others have some seconds before they are killed: they do not mind SIGTERM. */
@@ -128,7 +93,7 @@ static void what_the_last_root_has_told_is_not_told_again(void **state)
     int err[NODES], go[2];
     char c, said[NODES][2000] = {"", "", "", ""};
     (void)state;
-    draw_ports();
+    assert_true(task_draw_ports(NODES));
     assert_int_equal(pipe(go), 0);
     close(mkstemp(record));
     snprintf(variable, sizeof variable, "DDP_RECORD=%s", record);

@@ -2,8 +2,11 @@
 #include "t/unit/spank/guard_task.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +23,50 @@ const struct guards_facts task_again = {
 const struct guards_facts *task_facts = &task_alone;
 bool task_ignores_children, task_ignores_hangup;
 int task_generation, task_restart;
+
+/* ---- on several nodes ---- */
+
+static int ports[TASK_NODES_MAX];
+
+bool task_draw_ports(int n_nodes)
+{
+    int fd[TASK_NODES_MAX], n_drawn = 0;
+    for (int i = 0; i < n_nodes; i++) {
+        struct sockaddr_in a = {.sin_family = AF_INET};
+        socklen_t n = sizeof a;
+        fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        n_drawn += bind(fd[i], (struct sockaddr *)&a, n) == 0 && getsockname(fd[i], (struct sockaddr *)&a, &n) == 0;
+        ports[i] = ntohs(a.sin_port);
+    }
+    for (int i = 0; i < n_nodes; i++) /* then: they are different ones */
+        io_close(fd[i]);
+    return n_drawn == n_nodes;
+}
+
+static int find(const struct guards_facts *f, int node, char *ret_name, int ret_port[GUARDS_PORTS])
+{
+    (void)f;
+    strcpy(ret_name, "127.0.0.1");
+    memset(ret_port, 0, GUARDS_PORTS * sizeof *ret_port);
+    ret_port[0] = ports[node];
+    return 0;
+}
+
+struct guards_facts task_on_node(int node, int n_nodes)
+{
+    struct guards_facts f = task_again;
+    f.rank = f.node = node;
+    f.size = f.n_nodes = n_nodes;
+    f.is_elastic = true;
+    f.silent_s = 3;
+    f.find = find;
+    f.port[0] = ports[node];
+    if (node > 0)
+        find(&f, 0, f.above, f.port_above);
+    return f;
+}
+
+/* ---- a task ---- */
 
 struct task task_start(task_program_f *program, void *arg)
 {

@@ -33,6 +33,15 @@ int task_end(struct task t); /* waits for it: its status */
 pid_t task_child(struct task t);              /* its program */
 void task_wait_state(pid_t pid, char want); /* as /proc has it: 'T' stands still */
 
+/* ---- on several nodes, of one task each, that share this host's loopback address ---- */
+
+enum { TASK_NODES_MAX = 4 };
+
+bool task_draw_ports(int n_nodes); /* of their guards, that are free; false: there are none */
+
+/* What the guard of that node is told: as task_again, of an elastic step. */
+struct guards_facts task_on_node(int node, int n_nodes);
+
 /* ---- programs ---- */
 
 sigset_t task_blocks_term(void); /* SIGTERM, in this process; returns the set of it, for sigwait */
