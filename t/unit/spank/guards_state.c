@@ -26,8 +26,9 @@ static guards_t *elastic(void)
     guards_t *g = calloc(1, sizeof *g);
     assert_non_null(g);
     g->f = (struct guards_facts){.n_nodes = NODES, .size = NODES, .local_size = 1, .restarts = 3, .min_nodes = 1,
-                                 .spares = SPARES, .is_elastic = true, .find = find};
+                                 .spares = SPARES, .silent_s = 3, .is_elastic = true, .find = find};
     g->is_alone = g->is_whole = true;
+    g->looked_at = clock_ns();
     assert_int_equal(nodes_open(g), 0);
     return g;
 }
