@@ -149,11 +149,17 @@ rm "$tmp/out/failed"
 # ended, the last one ends half a second later, and meanwhile others have failed.
 cat >"$tmp/lingers.py" <<'PYTHON'
 import ctypes, os, pathlib, signal, sys, threading, time
+def is_guards(line): # a connection to another node's guard, at port_min to port_max
+    words = line.split()
+    return words[3] == "01" and 20000 <= int(words[2].split(":")[1], 16) <= 29999
+def has_met():
+    return any(is_guards(line) for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:])
 def last():
     while pathlib.Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z": pass
     pathlib.Path(sys.argv[1]).touch()
     time.sleep(0.5)
     os.kill(os.getpid(), signal.SIGKILL)
+while not has_met(): time.sleep(0.02)
 threading.Thread(target=last).start()
 ctypes.CDLL(None).syscall(93 if os.uname().machine == "aarch64" else 60, 0)
 PYTHON
