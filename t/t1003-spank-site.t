@@ -144,11 +144,15 @@ where() { # SRUN'S NODES': sets $out to the ports of two nodes' tasks
 }
 where '{ "port_min": 21000, "port_max": 21099 }' '{ "port_min": 25000, "port_max": 25999 }'
 like "ports: as srun's host says, on all nodes alike" "$rc $out$err" '^0 210[0-9][0-9]$'
-where '{}' '{ "port": 25000 }'
+where '{}' '{ "port": 19999 }'
 like "... its defaults, too" "$rc $out$err" '^0 2[0-9]{4}$'
-unlike "... and none of theirs" "$out" "25000"
 where '{ "port": 21777 }' '{}'
 is "... one port" "$rc $out$err" "0 21777"
+sed "s,site=[^ ]*,site=$tmp/none.json," "$cluster_dir/conf/plugstack.conf" >"$tmp/plugstack.conf"
+sed "1i mount --bind $tmp/plugstack.conf $cluster_dir/conf/plugstack.conf" -i "$tmp/submit"
+where '{}' '{ "port_min": 25000, "port_max": 25099 }'
+like "... as the nodes say, where that host has no file" "$rc $out$err" '^0 250[0-9][0-9]$'
+sed -i 1d "$tmp/submit"
 both "guards on the nodes alone" '{}' '{ "restarts": 1, "stop": "USR1@5" }' "0 4 not guarded"
 # shellcheck disable=SC2016
 run unshare -m bash "$tmp/submit" srun -N2 -n2 --ddp=restarts=1 sh -c '[ "$DDP_RESTART" = 1 ] && echo again || exit 3'

@@ -67,7 +67,7 @@ static void warn(struct guard *g)
     const char *what = g->f.restarts > 0 ? "programs will not be started again"
                        : g->f.requeues   ? "the job will not be requeued"
                        : g->f.saves      ? "not all programs will be stopped together"
-                                         : "who dies there is not named, unless all of that had ended at once";
+                                         : "nobody is told of a death there, unless those programs have ended already";
     process_say("ddp: warning: %d of %d guards cannot be reached (between nodes they need the ports from port_min to "
                 "port_max, and the same slurm-ddp: ddp check says which node has another): %s",
                 guards_missing(g->guards), g->f.size, what);
