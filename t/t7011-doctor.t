@@ -83,7 +83,7 @@ fault() { # SITE ITEM WANT
 }
 fault '{"topo": "/nowhere/topo.xml"}' site '^FAIL +site +topo: /nowhere/topo.xml: No such file or directory: '
 cluster_run srun --ddp=on true
-like "... and so says a step" "$rc $err" '^1 ddp: n1: topo \(site file\): /nowhere/topo.xml: No such file'
+like "... and so says a step" "$rc $err" '^1 .*ddp: n1: topo \(site file\): /nowhere/topo.xml: No such file'
 fault '{"interface": "nosuch0"}' site '^FAIL +site +interface: this machine has no nosuch0: '
 fault '{"port": 40000}' ports '^warn +ports +the kernel hands out port 40000, MASTER_PORT of all steps, itself: '
 fault '{"port": 21000, "srun_port_min": 60001, "srun_port_max": 60100}' ports \
