@@ -1,6 +1,8 @@
 /* Where a step's time goes, as `ddp report --html` draws it: intervals without steps, or without time, spoil no other's
- * place in the picture. */
+ * place in the picture. And which events are shown. */
 #include <config.h> /* open_memstream */
+
+#include <math.h>
 
 #include "runtime/cli/report/chart.h"
 #include "t/unit/unit.h"
@@ -95,10 +97,63 @@ static void one_that_took_no_time(void **state)
     assert_int_equal(places(&r, "forward", 0.8), N - 1);
 }
 
+/* ---- events ---- */
+
+enum { EVENTS = 300 };
+
+struct story {
+    struct report_run run;
+    struct record_line line[EVENTS];
+    struct record_other other[EVENTS];
+    struct report_event event[REPORT_EVENTS_MAX];
+};
+
+/* n lines of an event, the k-th at step k. How many are shown. */
+static size_t tell(struct story *s, enum record_event what, size_t n, size_t *ret_left_out)
+{
+    *s = (struct story){.run.record = {.line = s->line, .other = s->other, .n_lines = n, .n_others = n}};
+    for (size_t k = 0; k < n; k++) {
+        s->line[k] = (struct record_line){.event = what, .at = k, .t = (double)k, .step = k};
+        s->other[k] = (struct record_other){.rank = (int)k, .text = "", .node = "", .factor = 2, .stood_still_s = NAN,
+                                            .bytes = NAN};
+    }
+    s->run.n_checkpoints = n;
+    return report_events(&s->run, s->event, ret_left_out);
+}
+
+/* Of many the first and the last, in order; the middle is counted. */
+static void events_are_left_out_in_the_middle(void **state)
+{
+    static struct story s;
+    const size_t half = REPORT_EVENTS_MAX / 2;
+    (void)state;
+    for (size_t n = 0, left_out; n <= EVENTS; n++) {
+        size_t want = n < REPORT_EVENTS_MAX ? n : REPORT_EVENTS_MAX;
+        assert_int_equal(tell(&s, RECORD_FAILURE, n, &left_out), want);
+        assert_int_equal(left_out, n - want);
+        for (size_t i = 0; i < want; i++)
+            assert_int_equal(s.event[i].step, i < half ? i : i + left_out);
+    }
+}
+
+/* Of each rank once, of so many that there is room for; of checkpoints the last one. */
+static void what_repeats_is_told_once(void **state)
+{
+    static struct story s;
+    size_t left_out;
+    (void)state;
+    assert_int_equal(tell(&s, RECORD_SLOW, EVENTS, &left_out), 32);
+    assert_int_equal(left_out, 0);
+    assert_int_equal(tell(&s, RECORD_CHECKPOINT, EVENTS, &left_out), 1);
+    assert_int_equal(s.event[0].step, EVENTS - 1);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_interval_has_its_place),
     cmocka_unit_test(one_of_no_steps),
     cmocka_unit_test(one_that_took_no_time),
+    cmocka_unit_test(events_are_left_out_in_the_middle),
+    cmocka_unit_test(what_repeats_is_told_once),
 };
 
 UNIT_MAIN(tests)

@@ -191,28 +191,36 @@ static int prepare_two(void *ctx, int id, ddp_error_t *errp)
 
 static int unprepared_rank(struct job *j, int rank)
 {
+    const uint64_t *n_passes = j->arg;
+    bool is_quiet = *n_passes > 0;
     ddp_error_t e = {0};
     struct reduction_kit k;
     int left = 2;
     if (open_kit(&k, j, rank, (struct reducer_config){.first_cap_bytes = 1, .cap_bytes = 1}))
         return 1;
+    k.reducer.n_passes = *n_passes;
     k.reducer.prepare = prepare_two;
     k.reducer.prepare_ctx = &left;
     reducer_zero(&k.reducer);
     reducer_micro_begin(&k.reducer, true);
     for (int i = N - 1; i >= 0; i--)
         reducer_mark(&k.reducer, i, MARK_READY);
-    CHECK(left == -1 && k.reducer.n_started == 3, "%d set out", k.reducer.n_started);
+    CHECK(k.reducer.n_started == (is_quiet ? 0 : 3), "%d set out", k.reducer.n_started);
     CHECK(reducer_micro_end(&k.reducer, &e) < 0 && !strcmp(e.text, "parameter 2 is not ready"), "%s", e.text);
+    CHECK(left == -1 && k.reducer.n_started == 3, "%d set out in the end", k.reducer.n_started);
     reduction_close(&k);
     return 0;
 }
 
+/* In the first pass, and in a quiet one. */
 static void nothing_sets_out_behind_what_could_not(void **state)
 {
     (void)state;
-    struct job j = {.size = 2, .node_of = (int[]){0, 0}};
-    assert_true(job_run(&j, unprepared_rank));
+    static const uint64_t n_passes[] = {0, REDUCER_QUIET_FIRST - 1};
+    for (int i = 0; i < 2; i++) {
+        struct job j = {.size = 2, .node_of = (int[]){0, 0}, .arg = &n_passes[i]};
+        assert_true(job_run(&j, unprepared_rank));
+    }
 }
 
 /* Passes 10, 12 ... 18, and every 20th: nothing sets out before the backward pass is over, and then all. */
@@ -292,6 +300,39 @@ static void what_travels_beside_computing_is_hidden(void **state)
     assert_true(job_run(&j, hidden_rank));
 }
 
+/* Of many buckets some arrive while marks come, of two ranks in turn, though nobody waits and no thread helps. */
+static int driving_rank(struct job *j, int rank)
+{
+    enum { MANY = 64 };
+    _Atomic int *n_marks = j->shared;
+    size_t each[MANY];
+    ddp_error_t e = {0};
+    struct reduction_kit k;
+    uint64_t deadline = deadline_in(20);
+    for (int i = 0; i < MANY; i++)
+        each[i] = 100;
+    struct reducer_config cfg = {.n_ranks = j->size, .first_cap_bytes = 1, .cap_bytes = 1};
+    CHECK(reduction_open(&k, j, rank, each, MANY, &cfg, &e) == 0, "%s", e.text);
+    reducer_micro_begin(&k.reducer, true);
+    for (int i = 1; i <= MANY; i++) {
+        reducer_mark(&k.reducer, MANY - i, MARK_READY);
+        n_marks[rank] = i;
+        while (n_marks[1 - rank] < i && deadline_left_ns(deadline) > 0)
+            ;
+    }
+    CHECK(k.reducer.n_done > 0, "nothing had arrived");
+    CHECK(reducer_micro_end(&k.reducer, &e) == 0, "%s", e.text);
+    reduction_close(&k);
+    return 0;
+}
+
+static void marks_drive_what_travels(void **state)
+{
+    (void)state;
+    struct job j = {.size = 2, .node_of = (int[]){0, 0}, .progress = COMM_PROGRESS_CALLER};
+    assert_true(job_run(&j, driving_rank));
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(buckets_go_once_as_gradients_came_on_rank_0),
     cmocka_unit_test(the_first_bucket_has_a_cap_of_its_own),
@@ -300,5 +341,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(nothing_sets_out_behind_what_could_not),
     cmocka_unit_test(quiet_passes_start_when_backward_is_over),
     cmocka_unit_test(what_travels_beside_computing_is_hidden),
+    cmocka_unit_test(marks_drive_what_travels),
 };
 UNIT_MAIN(tests)

@@ -156,6 +156,12 @@ static void other_ports_are_read(void **state)
     assert_false(port_ephemeral_parse("60999 32768", &r));
     assert_false(port_ephemeral_parse("", &r));
     assert_int_equal(r.min, 32768);
+    const struct port_ephemeral e = {r, "40000-40002,50000"};
+    static const struct { int port; bool is; } ports[] = {
+        {32767, false}, {32768, true}, {39999, true}, {40001, false}, {50000, false}, {60999, true}, {61000, false},
+    };
+    for (size_t i = 0; i < sizeof ports / sizeof *ports; i++)
+        assert_int_equal(port_is_ephemeral(ports[i].port, &e), ports[i].is);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -137,12 +137,37 @@ static void no_timer_is_an_error(void **state)
     (void)state;
     struct watchdog w;
     struct rlimit before;
+    struct sigaction now;
     ddp_error_t e = {0};
     assert_int_equal(getrlimit(RLIMIT_SIGPENDING, &before), 0);
     assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &(struct rlimit){0, before.rlim_max}), 0);
     assert_int_equal(watchdog_start(&w, 60, said, &e), -1);
     assert_int_equal(setrlimit(RLIMIT_SIGPENDING, &before), 0);
     assert_error_has(e, "ulimit -i");
+    assert_int_equal(sigaction(SIGALRM, NULL, &now), 0);
+    assert_ptr_equal(now.sa_handler, SIG_DFL);
+}
+
+/* Under one limit after the other until both timers are had: also where there is one, and not the other. */
+static void start_where_timers_are_few(void)
+{
+    struct watchdog w;
+    struct rlimit r;
+    if (getrlimit(RLIMIT_SIGPENDING, &r) < 0)
+        _exit(7);
+    for (r.rlim_cur = 0; r.rlim_cur <= r.rlim_max; r.rlim_cur++)
+        if (setrlimit(RLIMIT_SIGPENDING, &r) == 0 && watchdog_start(&w, SOON_S, said, NULL) == 0)
+            break;
+    watchdog_stop(&w);
+    sleep_on();
+}
+
+static void half_a_watchdog_is_none(void **state)
+{
+    (void)state;
+    char text[64];
+    assert_int_equal(end_of(start_where_timers_are_few, true, text, sizeof text), 0);
+    assert_string_equal(text, "");
 }
 
 static const struct CMUnitTest tests[] = {
@@ -152,5 +177,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(no_program_inherits_it),
     cmocka_unit_test(handler_and_mask_come_back),
     cmocka_unit_test(no_timer_is_an_error),
+    cmocka_unit_test(half_a_watchdog_is_none),
 };
 UNIT_MAIN(tests)
