@@ -3,6 +3,7 @@
 
 #include "t/unit/unit.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -259,8 +260,9 @@ static void ports_can_be_limited(void **state)
 static void a_node_that_finds_nobody_prints_itself(void **state)
 {
     (void)state;
-    char token[TOKEN_LEN + 1] = "", good[TOKEN_LEN + 16];
+    char token[TOKEN_LEN + 1] = "", good[TOKEN_LEN + 16], far[TOKEN_LEN + 16];
     memset(token, 'a', TOKEN_LEN);
+    snprintf(far, sizeof far, "12345678901:%s", token);
     struct srun s; /* a port that nobody listens at */
     srun_begin(&s, PATIENCE_S);
     snprintf(good, sizeof good, "%d:%s", atoi(s.address), token);
@@ -270,6 +272,7 @@ static void a_node_that_finds_nobody_prints_itself(void **state)
     } cases[] = {
         {NULL, "127.0.0.1", "SLURM_DDP_GATHER"}, {"", "127.0.0.1", "SLURM_DDP_GATHER"},
         {"12", "127.0.0.1", "SLURM_DDP_GATHER"}, {"80:ab", "127.0.0.1", "SLURM_DDP_GATHER"},
+        {far, "127.0.0.1", "SLURM_DDP_GATHER"},
         {good, "srun.example", "no address"},    {good, NULL, "where srun is"},
         {good, "127.0.0.1", "cannot be reached"},
     };
@@ -281,6 +284,62 @@ static void a_node_that_finds_nobody_prints_itself(void **state)
         if (!strstr(node_note, cases[i].why))
             fail_msg("\"%s\" lacks \"%s\"", node_note, cases[i].why);
     }
+}
+
+/* Another program at that port may answer as it likes: it is asked once, and has no table. */
+static void who_answers_otherwise_is_not_srun(void **state)
+{
+    (void)state;
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof sa;
+    char address[16 + TOKEN_LEN], token[TOKEN_LEN + 1] = "";
+    struct node n;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    memset(token, 'a', TOKEN_LEN);
+    node_log[0] = node_note[0] = 0;
+    assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof sa), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
+    snprintf(address, sizeof address, "%d:%s", ntohs(sa.sin_port), token);
+    node_begin(&n, address, "n1", 1, "alone\n");
+    int c = accept(fd, NULL, NULL);
+    assert_int_equal(write(c, "x", 1), 1);
+    assert_false(node_end(&n));
+    assert_string_equal(node_log, "ddp: n1: alone\n");
+    assert_non_null(strstr(node_note, "is not srun"));
+    close(c);
+    close(fd);
+}
+
+static int count_descriptors(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 256; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* However srun's side ends: its thread before it, at its word, never begun, and without a port. */
+static void srun_has_its_descriptors_back(void **state)
+{
+    (void)state;
+    int before = count_descriptors();
+    struct srun s;
+    struct node n;
+    srun_begin(&s, PATIENCE_S);
+    node_begin(&n, s.address, "n1", 1, "here\n");
+    assert_true(node_end(&n));
+    srun_end(&s);
+    assert_int_equal(count_descriptors(), before);
+    srun_begin(&s, PATIENCE_S);
+    srun_end(&s);
+    assert_int_equal(count_descriptors(), before);
+    gather_t *g = gather_create(&(struct gather_options){STDERR_FILENO, {0, 0}, 1}, NULL);
+    assert_non_null(g);
+    int port = atoi(gather_address(g));
+    assert_null(gather_create(&(struct gather_options){STDERR_FILENO, {port, port}, 1}, NULL));
+    gather_destroy(g);
+    assert_int_equal(count_descriptors(), before);
 }
 
 /* A port that takes connections and says nothing, and one that does not even take them (a firewall that drops). */
@@ -346,6 +405,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(srun_is_reached_by_ipv6),
     cmocka_unit_test(ports_can_be_limited),
     cmocka_unit_test(a_node_that_finds_nobody_prints_itself),
+    cmocka_unit_test(who_answers_otherwise_is_not_srun),
+    cmocka_unit_test(srun_has_its_descriptors_back),
     cmocka_unit_test(no_node_waits_for_ever),
     cmocka_unit_test(srun_prints_for_a_node_that_has_gone_on),
 };
