@@ -31,6 +31,8 @@ libcomm_la_SOURCES = \
 	%D%/wireup.c %D%/wireup.h \
 	%D%/work.c
 
+UNIT_TESTS += t/unit/comm/board.t
+t_unit_comm_board_t_SOURCES = t/unit/comm/board.c
 UNIT_TESTS += t/unit/comm/bypass.t
 t_unit_comm_bypass_t_SOURCES = t/unit/comm/bypass.c
 UNIT_TESTS += t/unit/comm/comm.t
