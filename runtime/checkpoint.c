@@ -77,6 +77,7 @@ EXPORT int ddp_checkpoint_retry(ddp_t *d, ddp_error_t *errp)
 {
     ddp_error_t own = {0}; /* as above */
     errp = errp ? errp : &own;
+    checkpoint_unbreak(&d->save);
     if (expect_between_steps(d, 1u << PHASE_IDLE | 1u << PHASE_STATE, "ddp_checkpoint_retry", errp) < 0)
         return -1;
     enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);

@@ -428,7 +428,9 @@ int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp);
  * returned, but last_step is not this step. Where what it lacked was space (ENOSPC, EDQUOT), so that somebody may free
  * some: waits, for a second, later for longer, up to 30, and returns 1: call ddp_checkpoint and ddp_checkpoint_wait
  * again, and then this. The status's warning then says, once, what is waited for: pass it on before that. 0: it failed
- * by another cause, or so for DDP_TIMEOUT, or the job's end or a signal that stops the run has come. Collective. */
+ * by another cause, or so for DDP_TIMEOUT, or the job's end or a signal that stops the run has come. With
+ * ckpt-required=on it follows those calls also where they have failed, between steps, and -1 means that their error
+ * stays, of another cause; else the handle is usable again. Collective. */
 int ddp_checkpoint_retry(ddp_t *d, ddp_error_t *errp);
 
 /* Adds a small file, text, to every checkpoint: "config.json". After ddp_commit, before ddp_resume and ddp_checkpoint;

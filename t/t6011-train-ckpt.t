@@ -210,16 +210,27 @@ no_space() { # TIMES VARIABLE...: of rank 1's tries so many find none
     rm -rf "$tmp/last"
     ranks 2 env LD_PRELOAD="$fault" FAULT_DIR="$tmp/last" FAULT_FROM=.saving- FAULT_RANK=1 FAULT_CALL="open model" \
         FAULT_AT=1 FAULT_DO=ENOSPC FAULT_TIMES="$1" "${@:2}" "$train" "${small[@]}" --steps 40 --ckpt "$tmp/last" \
-        --ckpt-every 0
+        --ckpt-every 0 --resume none
 }
 waits="no space is left in $tmp/last for the checkpoint of step 40, the last, which is tried again for"
+gave_up="tried again 3 times: the checkpoint of step 40 failed: rank 1: .* could not be saved \([^ :]+: No space"
 no_space 2
 is "no space, and then some: saved" "$rc $(hash_of) $(checkpoints "$tmp/last")" "0 $want step-00000040" || diag "$err"
 is "... it says once what it waits for" "$(grep -c "$waits 5 min 00 s (DDP_TIMEOUT)" <<<"$err")" 1 || diag "$err"
 no_space 0 DDP_TIMEOUT=4
 is "space that never comes: fails" "$rc $(checkpoints "$tmp/last")" "1 step-*" || diag "$err"
 like "... when it has waited, and says so" "$err" \
-    "$waits 4.0 s.*tried again 3 times: the checkpoint of step 40 failed: rank 1: .* could not be saved \([^ :]+: No sp"
+    "$waits 4.0 s.*$gave_up"
+no_space 2 DDP_CKPT_REQUIRED=on
+is "no space, and then some, required: saved" "$rc $(hash_of) $(checkpoints "$tmp/last")" "0 $want step-00000040" ||
+    diag "$err"
+no_space 0 DDP_CKPT_REQUIRED=on DDP_TIMEOUT=4
+like "... that never comes: fails when it has waited, and says so" "$rc $err" \
+    "^1 .*$waits 4.0 s.*$gave_up"
+no_space 3 FAULT_RANK=0 FAULT_FROM= FAULT_CALL="open -probe"
+is "no space to open the folder, and then some: saved" "$rc $(hash_of) $(checkpoints "$tmp/last")" \
+    "0 $want step-00000040" || diag "$err"
+like "... which it waits for" "$err" "$waits 5 min 00 s"
 no_space 0 SLURM_JOB_ID=1 SLURM_JOB_END_TIME=1
 like "... and does not wait beyond the job's end" "$rc $err" \
     '^1 .*step 1 failed: rank 1: .*step 1, the last, could not be saved \([^ :]+: No space left on device\)'

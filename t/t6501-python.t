@@ -65,13 +65,19 @@ done >"$tmp/why"
 is "one that nobody catches: rank 0 has said why before the first rank ends" "$(grep -c ^the "$tmp/why")" 8 ||
     cat "$tmp/why"
 mkdir "$tmp/waits"
-for times in 1 0; do
-    ranks 2 env DDP_TIMEOUT=3 LD_PRELOAD="$top_builddir/t/lib/.libs/fault.so" FAULT_DIR="$tmp/waits/$times" \
-        FAULT_RANK=1 FAULT_FROM=.saving- FAULT_AT=1 FAULT_DO=ENOSPC FAULT_TIMES=$times \
-        "${probe[@]}" waits "$tmp/waits/$times"
+waited() { # REQUIRED TIMES
+    ranks 2 env DDP_TIMEOUT=3 DDP_CKPT_REQUIRED="$1" LD_PRELOAD="$top_builddir/t/lib/.libs/fault.so" \
+        FAULT_DIR="$tmp/waits/$1-$2" FAULT_RANK=1 FAULT_FROM=.saving- FAULT_AT=1 FAULT_DO=ENOSPC FAULT_TIMES="$2" \
+        "${probe[@]}" waits "$tmp/waits/$1-$2"
     echo "$rc $(xargs <<<"$out") $(grep -c '^no space is left in .*, which is tried again for 3.0 s' <<<"$err")"
-done >"$tmp/waited"
-is "a save waits for space, which comes or does not" "$(xargs <"$tmp/waited")" "0 saved saved 1 1 1" || diag "$err"
+}
+for required in off on; do
+    for times in 1 0; do
+        waited $required $times
+    done >"$tmp/waited"
+    is "a save waits for space, which comes or does not; required: $required" "$(xargs <"$tmp/waited")" \
+        "0 saved saved 1 1 1" || diag "$err"
+done
 for life in 1 1 2; do
     run "${probe[@]}" metrics "$tmp/metrics.$life" "$tmp/log"
 done

@@ -67,7 +67,7 @@ static void become_idle(struct checkpoint *c)
 /* Returns -1 where the job wants checkpoints or nothing: an abort with that error blames the rank that it is of. */
 static int count_failed(struct save *save, const ddp_error_t *why, ddp_error_t *errp)
 {
-    const struct checkpoint *c = &save->checkpoint;
+    struct checkpoint *c = &save->checkpoint;
     struct ddp_checkpoint_status *s = &save->checkpoint.status;
     s->n_failed++;
     s->failed_rank = c->culprit;
@@ -76,6 +76,7 @@ static int count_failed(struct save *save, const ddp_error_t *why, ddp_error_t *
         checkpoint_warn(save, "%s", why->text);
     if (!save->config->ckpt_required)
         return 0;
+    c->full.has_broken = c->full.why.code != 0;
     if (errp) {
         *errp = *why;
         if (save->team->me.size > 1 && error_of_rank(why->text, c->culprit) == why->text)
@@ -118,8 +119,7 @@ static int end_failed(struct save *save, ddp_error_t *errp)
                  is_again ? ", and is tried again" : "");
     become_idle(c);
     scheduler_save_over(save, false);
-    if (checkpoint_lacks_space(&why))
-        checkpoint_note_full(save, &why);
+    checkpoint_note_full(save, c->path, &why);
     if (!is_again)
         return count_failed(save, &why, errp);
     c->n_tries--;
@@ -238,8 +238,10 @@ int checkpoint_after_step(struct save *save, const double *tail, struct ddp_step
 {
     struct checkpoint *c = &save->checkpoint;
     c->trained_s += since_s(save->state->micro.began_ns);
-    if (move_on(save, tail, errp) < 0)
+    if (move_on(save, tail, errp) < 0) {
+        c->full.has_broken = false; /* amid a step, which is not done */
         return -1;
+    }
     bool is_due = tail[TAIL_DUE] > 0 && !s->skipped; /* else the step comes again, and is due again */
     bool is_wanted = is_due || c->is_postponed;
     bool is_possible = c->phase == CHECKPOINT_IDLE && tail[TAIL_JOINED] == 0;
@@ -452,6 +454,7 @@ int checkpoint_take(struct save *save, const char *dir, const char *text, ddp_er
     if (rc == CHECKPOINT_UNWRITABLE) {
         scheduler_save_begun(save); /* the next one is due when it is, not after the next step */
         scheduler_save_over(save, false);
+        checkpoint_note_full(save, dir, &why);
         return count_failed(save, &why, errp);
     }
     if (rc != 0) {

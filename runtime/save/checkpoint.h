@@ -52,6 +52,8 @@ struct checkpoint_full {
     uint64_t step;   /* after which it was begun */
     uint64_t until;  /* clock.h: it may be tried again, */
     int n_tries;     /* as it was so often */
+    char dir[FOLDER_BRIEF_MAX + 1];
+    bool has_broken; /* the team, between steps, as ckpt-required=on wants it */
 };
 
 struct checkpoint {
@@ -201,10 +203,11 @@ void checkpoint_set_path(struct save *save, const char *dir, uint64_t step);
 
 /* ---- checkpoint_retry.c ---- */
 
-bool checkpoint_lacks_space(const ddp_error_t *e);
+/* The save of the present step in dir has failed by `why`: noted, where it was for want of space. */
+void checkpoint_note_full(struct save *save, const char *dir, const ddp_error_t *why);
 
-/* The save of the present step has failed by `why`, for want of space. */
-void checkpoint_note_full(struct save *save, const ddp_error_t *why);
+/* Before checkpoint_retry: a team that such a failure alone has broken is whole again. */
+void checkpoint_unbreak(struct save *save);
 
 /* Implements ddp_checkpoint_retry. */
 int checkpoint_retry(struct save *save, ddp_error_t *errp);

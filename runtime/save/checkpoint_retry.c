@@ -13,18 +13,29 @@
 #define LONGEST_S 30.0 /* between two tries, */
 #define LOOK_S 1.0     /* in which the ranks look for a reason to end so often */
 
-bool checkpoint_lacks_space(const ddp_error_t *e)
+static bool lacks_space(const ddp_error_t *e)
 {
     return e->domain == DDP_E_SYSTEM && (e->code == ENOSPC || e->code == EDQUOT);
 }
 
-void checkpoint_note_full(struct save *save, const ddp_error_t *why)
+void checkpoint_note_full(struct save *save, const char *dir, const ddp_error_t *why)
 {
     struct checkpoint_full *f = &save->checkpoint.full;
     uint64_t step = save->state->optimizer.n_steps;
+    if (!lacks_space(why))
+        return;
     if (f->n_tries == 0 || f->step != step)
         *f = (struct checkpoint_full){.step = step, .until = deadline_in(save->team->timeout_s)};
     f->why = *why;
+    folder_brief(dir, f->dir);
+}
+
+void checkpoint_unbreak(struct save *save)
+{
+    struct checkpoint_full *f = &save->checkpoint.full;
+    if (f->has_broken)
+        save->team->is_broken = false;
+    f->has_broken = false;
 }
 
 /* It replaces what has been told already: that there is no space. */
@@ -35,7 +46,7 @@ static void warn(struct save *save)
     c->status.warning[0] = 0;
     checkpoint_warn(save, "no space is left in %s for the checkpoint of step %llu, the last, which is tried again for "
                     "%s (DDP_TIMEOUT), unless the job ends before: free some there, or end the job (scancel)",
-                    FOLDER_BRIEF(c->path), (unsigned long long)c->full.step,
+                    c->full.dir, (unsigned long long)c->full.step,
                     duration_text(save->team->timeout_s, text, sizeof text));
 }
 

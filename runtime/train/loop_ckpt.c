@@ -89,24 +89,28 @@ static int fail_last(struct loop_ckpt *c, ddp_t *d, uint64_t step, ddp_error_t *
     return -1;
 }
 
-/* The step's checkpoint, which is there when this returns 0. */
-static int take_last(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_error_t *errp)
+/* The step's checkpoint, unless it is there. */
+static int save_last(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_error_t *errp)
 {
-    uint64_t step = s->step;
-    int more;
     if (settle(c, d, errp) < 0)
         return -1;
-    if (!s->cut && status_of(d).last_step == step)
+    if (!s->cut && status_of(d).last_step == s->step)
         return 0;
+    return ddp_checkpoint(d, c->o->ckpt, errp) < 0 ? -1 : settle(c, d, errp);
+}
+
+/* It is there when this returns 0. */
+static int take_last(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_error_t *errp)
+{
+    int rc, more;
     do {
-        if (ddp_checkpoint(d, c->o->ckpt, errp) < 0 || settle(c, d, errp) < 0)
-            return -1;
-        if (status_of(d).last_step == step)
+        rc = save_last(c, d, s, errp);
+        if (rc == 0 && status_of(d).last_step == s->step)
             return 0;
-        more = ddp_checkpoint_retry(d, errp);
+        more = ddp_checkpoint_retry(d, rc < 0 ? NULL : errp); /* what has failed already is the better reason */
         say_news(c, d);
     } while (more > 0);
-    return more < 0 ? -1 : fail_last(c, d, step, errp);
+    return more < 0 ? -1 : fail_last(c, d, s->step, errp);
 }
 
 int loop_ckpt_step(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_error_t *errp)

@@ -1,5 +1,6 @@
 """checkpoint.py - a training loop's state in libddp's checkpoints."""
 import ctypes
+import errno
 import functools
 import json
 import os
@@ -165,8 +166,12 @@ class Checkpoint:
     def _save_last(self):
         n_before = self._job.status().n_committed
         while not self._is_saved(n_before):
-            self._begin()
-            call("ddp_checkpoint_wait", self._job.handle)
+            try:
+                self._begin()
+                call("ddp_checkpoint_wait", self._job.handle)
+            except Error as e:  # ckpt-required=on
+                if e.code not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
             self._job.tell()
             if not self._is_saved(n_before) and not call("ddp_checkpoint_retry", self._job.handle):
                 self._fail_last()
