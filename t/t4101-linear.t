@@ -47,8 +47,18 @@ run env "${broken[@]}" "${stopped[@]}" "$top_builddir/ddp" run -n 2 "$linear" "$
 is "asked to stop, and the disk is full: exit code" "$rc $(ls "$tmp/full")" "1 "
 is "... rank 0 alone says why" "$(grep -c "step 1 failed: rank 1: .*No space left on device" <<<"$err")" 1 ||
     diag "$err"
-run env DDP_CKPT_EVERY=0 "${broken[@]}" "$top_builddir/ddp" run -n 2 "$linear" "$text" --ckpt "$tmp/full"
+at_end() {
+    run env DDP_CKPT_EVERY=0 "${broken[@]}" "$@" "$top_builddir/ddp" run -n 2 "$linear" "$text" --ckpt "$tmp/full"
+}
+at_end DDP_TIMEOUT=2
 like "at the end, and the disk is full" "$rc $err" '^1 .*step 500 failed: rank 1: .*No space left on device'
+for required in off on; do
+    rm -r "$tmp/full"
+    at_end FAULT_TIMES=2 DDP_CKPT_REQUIRED=$required
+    is "... and then is not: waits, and says so once; required: $required" \
+        "$rc $(ls "$tmp/full") $(grep -c 'no space is left in .*tried again for 5 min' <<<"$err")" \
+        "0 step-00000500 1" || diag "$err"
+done
 
 run env DDP_CKPT_EVERY=100 DDP_KEEP=9 "$top_builddir/ddp" run -n 2 "$linear" "$top_srcdir/LICENSE" --ckpt "$tmp/golden"
 ok "the bits of every processor (contrib/arm64 compares them too)" env -C "$tmp/golden/step-00000100" \

@@ -65,6 +65,27 @@ static int evaluate(ddp_t *d, const float *w, const float *b, size_t n, double *
     return 0;
 }
 
+/* The last step's checkpoint; where the disk is full, waits for space. 1: it is there; 0: it is not (a checkpoint that
+ * fails is no error of the calls); -1: an error. All ranks see alike. */
+static int save_last(ddp_t *d, const char *dir, uint64_t step, ddp_error_t *errp)
+{
+    struct ddp_checkpoint_status c;
+    char told[sizeof c.warning] = "";
+    int more;
+    do {
+        int failed = ddp_checkpoint(d, dir, errp) || ddp_checkpoint_wait(d, errp);
+        ddp_checkpoint_status(d, &c);
+        if (!failed && c.last_step == step)
+            return 1;
+        more = ddp_checkpoint_retry(d, failed ? NULL : errp);
+        ddp_checkpoint_status(d, &c);
+        if (strcmp(c.warning, told) != 0) /* what it waits for, or why it failed; rank 0 alone has one */
+            fprintf(stderr, "%s\n", c.warning);
+        strcpy(told, c.warning);
+    } while (more > 0);
+    return more;
+}
+
 int main(int argc, char **argv)
 {
     ddp_error_t e;
@@ -114,15 +135,12 @@ int main(int argc, char **argv)
             goto fail;
         if (ddp_world(d)->rank == 0 && s.step % 100 == 0)
             printf("step %d loss %.6f\n", (int)s.step, s.loss);
-        if (ckpt && (s.checkpoint || s.stop) && ddp_checkpoint(d, ckpt, &e))
+        if (ckpt && s.checkpoint && !s.stop && ddp_checkpoint(d, ckpt, &e))
             goto fail;
     }
-    struct ddp_checkpoint_status c = {.last_step = s.step};
-    if (ckpt && (ddp_checkpoint(d, ckpt, &e) || ddp_checkpoint_wait(d, &e) || ddp_checkpoint_status(d, &c)))
+    int is_saved = ckpt ? save_last(d, ckpt, s.step, &e) : 1;
+    if (is_saved < 0)
         goto fail;
-    bool is_saved = c.last_step == s.step; /* a checkpoint that fails is no error above; all ranks see alike */
-    if (!is_saved && ddp_world(d)->rank == 0)
-        fprintf(stderr, "%s\n", c.warning);
     double loss;
     if (!s.stop) {
         if (evaluate(d, W.value, Z.value, n, &loss, &e))
