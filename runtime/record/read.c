@@ -117,7 +117,7 @@ static bool ended(const struct record *r, const struct record_line *l, const cha
 }
 
 /* Up to which step the work is kept when the record ends: UINT64_MAX, unless the last that is known is a failure; then
- * up to what was saved, or begun with, before it. */
+ * up to what was saved, or begun with, before it. A guard's end may be a stop's that came behind a failure. */
 static uint64_t kept_at_end(const struct record *r)
 {
     bool has_failed = false, is_found = false;
@@ -126,7 +126,7 @@ static uint64_t kept_at_end(const struct record *r)
         const struct record_line *l = &r->line[i];
         if (l->event == RECORD_FAILURE || ended(r, l, "failed")) {
             has_failed = true;
-        } else if (!has_failed && (l->event == RECORD_INTERVAL || l->event == RECORD_END)) {
+        } else if (!has_failed && (l->event == RECORD_INTERVAL || (l->event == RECORD_END && !l->is_guards))) {
             return UINT64_MAX;
         } else if (l->event == RECORD_CHECKPOINT || l->is_begin) {
             is_found = true;

@@ -41,6 +41,7 @@ struct guard {
     bool is_asked; /* to end, by a signal that was passed on */
     uint64_t end_at; /* Slurm's SIGTERM has come, and is a stop from then on; 0: it has not, or is done with */
     bool is_stopped; /* the program has had the stop's signal */
+    bool is_called_off; /* a restart, by a stop that came before it */
     int sent, missed; /* with restarts, SIGUSR1 or SIGUSR2; 0: neither. This program's; the next one's, too */
     bool is_warned; /* that no program will be started again */
     bool has_ended;

@@ -27,10 +27,16 @@ static void tell_program(const struct guard *g, const struct death *d)
     guard_door_tell_death(g->door, d->rank, death_say(d, text, sizeof text));
 }
 
+/* The restart that was to follow does not. */
+static bool is_without(const struct guard *g, const struct death *d)
+{
+    return g->said.next && !d->next && g->said.kind == d->kind && g->said.rank == d->rank;
+}
+
 /* To the user, and for the record. */
 static void tell_user(struct guard *g, const struct death *d)
 {
-    bool is_same = g->said.next && !d->next && g->said.kind == d->kind && g->said.rank == d->rank; /* none follows */
+    bool is_same = is_without(g, d);
     guard_say_death(g, d);
     if (guard_keeps_time(g) && d->kind != DEATH_STOPPED && !is_same)
         guard_record_failure(&g->record, d);
@@ -46,6 +52,7 @@ static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
     g->has_said = is_ours;
     if (is_known)
         return;
+    g->is_called_off = is_without(g, d) && guards_is_stopping(g->guards);
     g->said = *d;
     g->verdict_until = 0;
     if (!g->f.ends_step && !d->next && d->kind != DEATH_SRUN)
@@ -110,7 +117,7 @@ static bool is_releasing(struct guard *g)
 static const char *end_of(const struct guard *g)
 {
     bool is_stopping = g->guards && (guards_is_stopping(g->guards) || g->end_at);
-    if (g->said.kind == DEATH_STOPPED || (g->said.kind == DEATH_NONE && is_stopping))
+    if (g->said.kind == DEATH_STOPPED || g->is_called_off || (g->said.kind == DEATH_NONE && is_stopping))
         return "stopped";
     return g->said.kind == DEATH_NONE && g->status == 0 ? "done" : "failed";
 }

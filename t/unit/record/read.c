@@ -235,6 +235,16 @@ static void what_was_done_again_is_marked(void **state)
     assert_int_equal(r.line[2].kept_to, 40);
     record_clear(&r);
     free(text);
+    text = join("{\"event\":\"start\",\"v\":1,\"t\":100,\"ranks\":2,\"restart\":0}\n" TRAIN INTERVAL
+                "{\"event\":\"checkpoint\",\"t\":120,\"step\":40}\n"
+                "{\"event\":\"failure\",\"t\":121,\"text\":\"x\"}\n"
+                "{\"event\":\"end\",\"t\":122,\"by\":\"guard\",\"step\":null,\"how\":\"stopped\",\"restart\":0}\n",
+                10, 120, 50);
+    r = good(text);
+    assert_int_equal(r.n_lines, 6);
+    assert_int_equal(r.line[2].kept_to, 40);
+    record_clear(&r);
+    free(text);
 }
 
 static void a_checkpoint_does_not_say_how_far_the_run_is(void **state)

@@ -182,12 +182,16 @@ static int dies_slowly(int out)
     return 0;
 }
 
-/* It is said once, and nobody is started for it. */
+/* It is said once, and nobody is started for it; the run has not failed. */
 static void one_before_a_restart_is_the_end(void **state)
 {
-    char text[1024] = "";
+    char text[1024] = "", record[160], how[160];
+    char *with_record[] = {path_variable, record, NULL};
     struct guards_facts f = facts_of(0);
     (void)state;
+    snprintf(record, sizeof record, "DDP_RECORD=%s/called-off", test_folder);
+    snprintf(how, sizeof how, "tail -n 1 %s/called-off | grep -q '\"how\": \"stopped\"'", test_folder);
+    f.env = with_record;
     f.restarts = 2;
     struct task t = start(&f, dies_slowly);
     assert_int_equal(read_until(t, ": restart 1 of 2\n", text, sizeof text), 0);
@@ -200,6 +204,7 @@ static void one_before_a_restart_is_the_end(void **state)
     assert_non_null(strstr(said, "ddp: no restart: a stop was asked for before it\n"));
     assert_null(strstr(text, "again\n"));
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_int_equal(system(how), 0);
 }
 
 static void who_does_not_catch_it_has_not_failed(void **state)
