@@ -1,6 +1,7 @@
 #include "runtime/base/error.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,6 +31,21 @@ int error_set(ddp_error_t *errp, int domain, int code, const char *fmt, ...)
     return -1;
 }
 
+/* From the user who makes a file or a folder. /proc tells: to ask the kernel is to change it. */
+static bool umask_takes_own(void)
+{
+    char line[128];
+    unsigned mask = 0;
+    int saved = errno;
+    FILE *f = fopen("/proc/self/status", "re");
+    while (f && fgets(line, sizeof line, f) && sscanf(line, "Umask: %o", &mask) != 1)
+        ;
+    if (f)
+        fclose(f);
+    errno = saved;
+    return mask & 0700;
+}
+
 int error_errno(ddp_error_t *errp, const char *fmt, ...)
 {
     int saved = errno;
@@ -38,7 +54,10 @@ int error_errno(ddp_error_t *errp, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
-    const char *limit = saved == EMFILE ? " (ulimit -n)" : saved == EFBIG ? " (ulimit -f)" : "";
+    const char *limit = saved == EMFILE                        ? " (ulimit -n)"
+                        : saved == EFBIG                       ? " (ulimit -f)"
+                        : saved == EACCES && umask_takes_own() ? " (umask)"
+                                                               : "";
     return error_set(errp, DDP_E_SYSTEM, saved, "%s: %s%s", what, strerror(saved), limit);
 }
 

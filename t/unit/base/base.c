@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/base/bytes.h"
@@ -114,6 +115,14 @@ static void an_error_names_the_limit_that_it_met(void **state)
     errno = EFBIG;
     error_errno(&e, "file");
     assert_string_equal(e.text, "file: File too large (ulimit -f)");
+    static const mode_t masks[] = {0777, 0277, 077};
+    for (size_t i = 0; i < 3; i++) {
+        mode_t before = umask(masks[i]);
+        errno = EACCES;
+        error_errno(&e, "file");
+        umask(before);
+        assert_string_equal(e.text, i < 2 ? "file: Permission denied (umask)" : "file: Permission denied");
+    }
 }
 
 static void of_a_long_error_the_middle_goes(void **state)
