@@ -2,10 +2,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/handle.h"
 #include "runtime/sized.h"
+
+#define STACK_MIN_KIB 256
 
 /* What ddp_init does not know of itself. */
 struct self {
@@ -43,6 +46,16 @@ static void name_version(ddp_error_t *errp)
         error_prefix(errp, "libddp " DDP_VERSION " under the plugin of slurm-ddp %.20s", plugin);
 }
 
+/* What lies on it are paths, most often: too small a one would be a signal that names nothing. */
+static int check_stack(ddp_error_t *errp)
+{
+    struct rlimit stack;
+    if (getrlimit(RLIMIT_STACK, &stack) < 0 || stack.rlim_cur >= STACK_MIN_KIB * 1024)
+        return 0;
+    return error_set(errp, DDP_E_SYSTEM, ENOMEM, "the stack has %llu KiB (ulimit -s), and libddp needs %d",
+                     (unsigned long long)stack.rlim_cur / 1024, STACK_MIN_KIB);
+}
+
 static ddp_t *handle_create(ddp_error_t *errp)
 {
     ddp_t *d = calloc(1, sizeof *d);
@@ -60,7 +73,8 @@ EXPORT ddp_t *ddp_init(int *argc, char ***argv, ddp_error_t *errp)
     ddp_t *d = handle_create(errp);
     if (!d)
         return NULL;
-    if (config_load(&d->config, argc, argv, errp) < 0 || wire_up(d, &(struct self){0}, errp) < 0) {
+    if (check_stack(errp) < 0 || config_load(&d->config, argc, argv, errp) < 0 ||
+        wire_up(d, &(struct self){0}, errp) < 0) {
         name_version(errp);
         ddp_finalize(d);
         return NULL;

@@ -74,4 +74,6 @@ run "$linear" --ddp-timeout=0 "$text"
 like "a bad option is named" "$err" "timeout=0 is not allowed"
 run "$linear" --ddp-colour=red "$text"
 like "an unknown option is named" "$err" "unknown option --ddp-colour=red"
+run bash -c 'ulimit -s 64; exec "$@"' - "$linear" "$text"
+is "a small stack is named" "$rc:$err" "1:the stack has 64 KiB (ulimit -s), and libddp needs 256"
 done_testing
