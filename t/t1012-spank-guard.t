@@ -102,6 +102,12 @@ names "an exit code" "rank 5 \(n3\) exited with code 3 after [0-9]+ s" \
 # shellcheck disable=SC2016
 names "a signal, in rank 0" "rank 0 \(n1\) was killed by signal 9 \(Killed\) after [0-9]+ s" \
     '[ $RANK = 0 ] && kill -KILL $$; exec sleep $NAP'
+# shellcheck disable=SC2016
+names "a signal that ends steps, to one alone" "rank 5 \(n3\) was killed by signal 15 \(Terminated\) after [0-9]+ s" \
+    '[ $RANK = 5 ] && kill -TERM $$; exec sleep $NAP'
+# shellcheck disable=SC2016
+names "... or a shell's code of one, in rank 0" "rank 0 \(n1\) exited with code 130 after [0-9]+ s" \
+    '[ $RANK = 0 ] && exit 130; exec sleep $NAP'
 cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 "$top_builddir/train" --data /usr/share/common-licenses \
     --log-json /nowhere/json
 is "what stops one rank alone before the first step is the line, whichever rank ends first" "$rc $(lines)" \

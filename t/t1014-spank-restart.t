@@ -33,6 +33,10 @@ is "as often as was asked" "$(lines | sed 's/after [0-9]* s/after T s/')" \
 ddp: rank 0 (n1) was killed by signal 9 (Killed) after T s: the step ends"
 ok "... and nothing is left" until_true 30 nothing_left
 # shellcheck disable=SC2016
+step 1 '[ $DDP_RESTART = 1 ] && exit; [ $RANK = 6 ] && kill -TERM $$; exec sleep $NAP'
+is "after a signal that ends steps, too, to one rank alone" "$rc $(lines | sed 's/after [0-9]* s/after T s/')" \
+    "0 ddp: rank 6 (n4) was killed by signal 15 (Terminated) after T s: restart 1 of 1"
+# shellcheck disable=SC2016
 step 9 '[ $RANK = 6 ] && exit 4; exec sleep $NAP'
 like "a rank that dies again and again ends the step" "$rc $(lines | tail -n 1)" \
     '^[1-9][0-9]* ddp: rank 6 \(n4\) exited with code 4 after .* s, soon after its start, 3 times in a row: '

@@ -59,7 +59,7 @@ static void be_beside(struct guard *g)
     g->sent = g->missed;
     g->missed = 0;
     g->status = 0;
-    g->verdict_until = g->term_at = g->kill_at = 0;
+    g->verdict_until = g->alone_until = g->term_at = g->kill_at = 0;
     g->said = (struct death){.kind = DEATH_NONE};
     g->halt = (struct guard_halt){0};
     g->activity = (struct activity){0};

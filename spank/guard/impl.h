@@ -46,6 +46,7 @@ struct guard {
     bool is_warned; /* that no program will be started again */
     bool has_ended;
     int status;             /* of the program, once it has */
+    uint64_t alone_until;   /* it may have died alone, which the root will know; 0: it has not */
     uint64_t verdict_until; /* it has failed, and the others are asked */
     uint64_t term_at, kill_at; /* 0: not yet, or done */
     uint64_t rests_at;         /* Slurm's SIGTSTP; 0: none, or its SIGCONT has come */

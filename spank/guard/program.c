@@ -10,7 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "spank/guard/process.h"
+
+#define ALONE_TOLD_S 1.0 /* for a verdict to come from the root */
 
 bool guard_has_child(const struct guard *g)
 {
@@ -33,14 +36,17 @@ static void take_end(struct guard *g, int status)
     guard_waits_drop(&g->waiting);
     bool is_asked = g->is_asked || g->end_at;
     bool has_saved = (g->f.saves || g->f.stop.signal) && WIFEXITED(status) && WEXITSTATUS(status) == g->f.stop_code;
+    bool has_others = g->guards && g->f.size > 1 && !guards_is_stopping(g->guards) && g->said.kind == DEATH_NONE;
     if (guard_is_by_stop(g) || (death_is_failure(status, g->f.stop_code) && !is_asked))
         guard_report(g);
+    else if (death_asked_by(status) && !is_asked && !has_saved && has_others)
+        g->alone_until = deadline_in(GUARDS_ALONE_S + ALONE_TOLD_S);
     else if (g->guards)
         guards_finish(g->guards, has_saved);
     if (status == 0 && !is_asked)
         guard_suspect(g, DEATH_LEFT, 0);
-    else if (death_asked_by(status) && !is_asked) /* by somebody who meant this program alone */
-        guard_suspect(g, DEATH_HALTED, death_asked_by(status));
+    else if (death_asked_by(status) && !is_asked && !guard_is_by_stop(g)) /* by somebody who meant this program alone */
+        guard_suspect(g, DEATH_HALTED, status);
 }
 
 void guard_take_halt(struct guard *g, int signo)

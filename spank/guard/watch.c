@@ -150,6 +150,16 @@ static bool is_clearing(const struct guard *g)
     return false;
 }
 
+/* It has not died alone, if there is no verdict now. */
+static void step_alone(struct guard *g, const struct death *verdict)
+{
+    if (!g->alone_until || (!verdict && !g->is_asked && deadline_left_ns(g->alone_until) > 0))
+        return;
+    g->alone_until = 0;
+    if (!verdict)
+        guards_finish(g->guards, false);
+}
+
 /* Ends this process if it is time. */
 static void look(struct guard *g)
 {
@@ -159,6 +169,7 @@ static void look(struct guard *g)
     const struct death *d = g->guards ? guards_verdict(g->guards, &is_ours) : NULL;
     if (d)
         take_verdict(g, d, is_ours);
+    step_alone(g, d);
     if (d && guards_generation(g->guards) != g->generation) /* all had gone but this one */
         return;
     if (is_late && !d && g->said.kind == DEATH_NONE) {
@@ -240,7 +251,7 @@ static int wait_ms(const struct guard *g)
 {
     bool is_held = is_holding(g);
     const uint64_t when[] = {g->said.kind == DEATH_NONE ? g->verdict_until : 0, is_held ? 0 : g->term_at,
-                             is_held ? 0 : g->kill_at, g->end_at,
+                             is_held ? 0 : g->kill_at, g->end_at, g->alone_until,
                              guard_stop_is_busy(&g->stop) || g->stop.is_released ? 0 : g->release_until};
     int ms = g->guards ? guards_wait_ms(g->guards) : -1;
     ms = earlier(ms, guard_srun_wait_ms(g));

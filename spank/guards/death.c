@@ -102,8 +102,9 @@ static const char *say_why(const struct death *d)
 /* Only what has ended has been running for some time. */
 static void say_halted(const struct death *d, char *buf, size_t size)
 {
+    int signo = signal_of(d->how);
     int n = snprintf(buf, size, "rank %d (%s) was %s by signal %d (%s)", d->rank, d->node,
-                     death_asked_by(d->how) ? "ended" : "stopped", d->how, strsignal(d->how));
+                     death_asked_by(d->how) ? "ended" : "stopped", signo, strsignal(signo));
     if (death_asked_by(d->how) && n > 0 && (size_t)n < size)
         snprintf(buf + n, size - (size_t)n, " after %u s", d->after_s);
 }

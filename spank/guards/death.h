@@ -25,7 +25,7 @@ enum death_kind {
     DEATH_STUCK,  /* a program on the rank's node does not end, so no generation can follow */
     DEATH_TOLD,    /* libddp in a program that failed found the cause in that rank; how: that program's wait status */
     DEATH_LEFT,    /* no failure, but others may fail by it: the rank's program ended with code 0 */
-    DEATH_HALTED,  /* likewise: it stands still, by the signal `how` */
+    DEATH_HALTED,  /* likewise: it stands still, by the signal `how`, or death_asked_by of its wait status, `how` */
     DEATH_BUSY,    /* likewise: it computes, for `how` seconds, and all others wait */
     DEATH_IDLE,    /* likewise: all wait, for `how` seconds; rank: -1; text: in which calls, or "" */
     DEATH_STOPPED, /* no failure: the stop's signal ended a program that did not catch it; how: its wait status */

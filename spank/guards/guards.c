@@ -393,6 +393,16 @@ static void settle(guards_t *g)
     decide(g, &g->first, !g->is_first_told || !g->first.next);
 }
 
+/* Nobody has asked the step to end, and nobody else was ended. */
+static void hear_asked(guards_t *g)
+{
+    struct death d = g->asked;
+    g->asked_at = 0;
+    d.kind = DEATH_ENDED;
+    if (g->is_alone && !g->is_ending && !g->is_asked && !g->is_stopping && !g->is_over)
+        hear(g, &d);
+}
+
 static void lose_silent(guards_t *g)
 {
     struct link *l;
@@ -443,6 +453,7 @@ int guards_fd(const guards_t *g)
 int guards_wait_ms(const guards_t *g)
 {
     uint64_t first = earlier(earlier(g->settle_at, g->lost_at), earlier(g->stuck_at, round_due(g)));
+    first = earlier(first, g->asked_at);
     if (join_is_open(g))
         first = earlier(first, g->join_at);
     if (guards_await_nodes(g))
@@ -472,6 +483,8 @@ void guards_step(guards_t *g)
         count_lost(g);
     if (is_due(g->nodes.absent_at))
         hear_absent(g);
+    if (is_due(g->asked_at))
+        hear_asked(g);
     if (is_due(g->settle_at))
         settle(g);
     if (is_due(g->nodes.free_at))

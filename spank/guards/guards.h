@@ -67,6 +67,7 @@
 #define GUARDS_LOOP_N 3
 #define GUARDS_LOOP_S 60
 #define GUARDS_HEED_S 0.5 /* from Slurm's SIGTERM until it is a stop: the loss that it may come of is known by then */
+#define GUARDS_ALONE_S 2.0 /* who was ended as Slurm ends steps, and nobody else was by then, has died */
 #define GUARDS_IDLE_S 8 /* for so long programs that start, or sleep between two tries, may all wait */
 #define GUARDS_JOIN_S 120 /* for all guards to have joined */
 #define GUARDS_LOST_KILL_S 2.0  /* SIGKILL, from the word that a node is lost: its own programs end so, too */
@@ -155,8 +156,10 @@ bool guards_has_failed(const guards_t *g);
 /* This guard's program has died. The verdict may be another death. */
 void guards_report(guards_t *g, const struct death *d);
 
-/* This guard's program has ended with code 0, stands still, or goes on again (DEATH_NONE): no death, but when another
- * program fails by an exit code, which may come from that, the user is told of it. */
+/* This guard's program has ended with code 0, or by a signal by which Slurm ends steps, stands still, or goes on again
+ * (DEATH_NONE): no death, but when another program fails by an exit code, which may come from that, the user is told of
+ * it. Such a signal that nobody asked the step's guards to pass on, and that has ended one program only within
+ * GUARDS_ALONE_S, was a death. */
 void guards_suspect(guards_t *g, const struct death *d);
 
 /* Once in ACTIVITY_S: what this guard's program does. kind DEATH_BUSY: it computes; else how is 1: it waits, or 0.

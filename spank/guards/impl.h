@@ -158,6 +158,8 @@ struct guards {
     bool is_first_told;          /* by the root before this one, with a generation that follows */
     struct death suspect;        /* kind DEATH_NONE: nobody, or too many */
     int n_left;                  /* of DEATH_LEFT */
+    struct death asked;          /* the first that was ended as Slurm ends steps, */
+    uint64_t asked_at;           /* which is a death then; 0: none, or others were, too */
     struct death activity, told_activity; /* of this subtree; what is known of it above */
     struct calls calls;
     struct roll roll;

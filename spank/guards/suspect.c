@@ -17,6 +17,8 @@ void suspect_reset(guards_t *g)
 {
     g->suspect = (struct death){.kind = DEATH_NONE};
     g->n_left = 0;
+    g->asked = (struct death){.kind = DEATH_NONE};
+    g->asked_at = 0;
     for (struct link *l = g->below; l; l = l->next)
         l->activity = (struct death){.kind = DEATH_NONE};
     g->activity = g->told_activity = (struct death){.kind = DEATH_NONE};
@@ -24,11 +26,23 @@ void suspect_reset(guards_t *g)
     calls_reset(g);
 }
 
+/* Of several each had the step's end, which has gone past guards (proctrack/linuxproc). */
+static void count_asked(guards_t *g, const struct death *d)
+{
+    bool is_first = g->asked.kind == DEATH_NONE;
+    if (is_first)
+        g->asked = *d;
+    if (is_first || g->asked.rank != d->rank)
+        g->asked_at = is_first ? deadline_in(GUARDS_ALONE_S) : 0;
+}
+
 /* False: it changes nothing, here or above. */
 static bool take_in(guards_t *g, const struct death *d)
 {
     if (d->kind == DEATH_HALTED) {
         g->suspect = *d;
+        if (death_asked_by(d->how))
+            count_asked(g, d);
     } else if (d->kind == DEATH_LEFT && g->n_left < 2) {
         g->n_left++;
         if (g->suspect.kind != DEATH_HALTED && g->n_left == 1)

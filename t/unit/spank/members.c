@@ -72,10 +72,12 @@ static void obey(const struct members *m, guards_t *g, int order, int rank)
         d = (struct death){.kind = DEATH_TOLD, .rank = 3, .how = EXIT(1), .text = "rank 3 left"};
     if (order == DO_TELL_THEN)
         strcat(d.text, ", and then rank 2 aborted: why");
-    if (order == DO_LEAVE || order == DO_HALT || order == DO_GO_ON)
-        d.kind = order == DO_LEAVE ? DEATH_LEFT : order == DO_HALT ? DEATH_HALTED : DEATH_NONE;
-    if (order == DO_HALT)
-        d.how = SIGSTOP;
+    if (order == DO_LEAVE || order == DO_GO_ON)
+        d.kind = order == DO_LEAVE ? DEATH_LEFT : DEATH_NONE;
+    if (order == DO_HALT || order == DO_BE_ENDED)
+        d.kind = DEATH_HALTED;
+    if (order == DO_HALT || order == DO_BE_ENDED)
+        d.how = order == DO_HALT ? SIGSTOP : SIGTERM;
     if (order == DO_COMPUTE || order == DO_WAIT)
         d.kind = order == DO_COMPUTE ? DEATH_BUSY : DEATH_NONE;
     if (order == DO_COMPUTE || order == DO_WAIT)
@@ -91,7 +93,7 @@ static void obey(const struct members *m, guards_t *g, int order, int rank)
         guards_expect_end(g);
     else if (order == DO_STOP || order == DO_END_STOP)
         guards_stop(g, order == DO_END_STOP);
-    else if (order == DO_LEAVE || order == DO_HALT || order == DO_GO_ON)
+    else if (order == DO_LEAVE || order == DO_HALT || order == DO_GO_ON || order == DO_BE_ENDED)
         guards_suspect(g, &d);
     else if (order == DO_COMPUTE || order == DO_WAIT)
         activity = d;
@@ -112,7 +114,7 @@ static void obey(const struct members *m, guards_t *g, int order, int rank)
 static bool is_answered(int order)
 {
     return order == DO_LEAVE || order == DO_HALT || order == DO_GO_ON || order == DO_COMPUTE || order == DO_WAIT ||
-           order == DO_LINGER || order == DO_REST || order == DO_WAKE;
+           order == DO_LINGER || order == DO_REST || order == DO_WAKE || order == DO_BE_ENDED;
 }
 
 static _Noreturn void be_member(const struct members *m, int rank, int fd)

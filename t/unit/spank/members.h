@@ -21,7 +21,8 @@ enum order {
     DO_COMPUTE, DO_WAIT,
     DO_LACK_MEMORY, /* another process of its group was killed */
     DO_LINGER, /* its program is on its way out until DO_DIE */
-    DO_REST, DO_WAKE
+    DO_REST, DO_WAKE,
+    DO_BE_ENDED /* by SIGTERM, which its guard has not had */
 };
 
 struct member {

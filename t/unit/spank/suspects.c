@@ -2,6 +2,8 @@
 #include "config.h"
 #include "t/unit/spank/members.h"
 
+#include <signal.h>
+
 /* What is on its way up has come a level further. */
 static void pass_on(struct members *m, int rank)
 {
@@ -48,6 +50,37 @@ static void what_a_failure_may_come_from_is_said_with_it(void **state)
         assert_true(members_hears(&m, 0, 20, &h));
         assert_int_equal(h.verdict.rank, cases[i].fails == DO_TELL || cases[i].fails == DO_TELL_THEN ? 3 : 2);
         assert_string_equal(h.verdict.text, cases[i].says);
+        members_end(&m);
+    }
+}
+
+/* Slurm ends all programs of a step, and tells the guards, but where it cannot (proctrack/linuxproc). */
+static void who_is_ended_alone_has_died(void **state)
+{
+    static const struct {
+        enum order did[4]; /* of ranks 3, 2, 1, 0 */
+        int who;           /* -1: nobody */
+    } cases[] = {
+        {{DO_BE_ENDED}, 3},
+        {{0, 0, 0, DO_BE_ENDED}, 0},
+        {{DO_BE_ENDED, DO_LEAVE}, 3},
+        {{DO_BE_ENDED, DO_BE_ENDED}, -1},
+        {{DO_BE_ENDED, 0, DO_EXPECT_END}, -1},
+        {{DO_BE_ENDED, DO_STOP}, -1},
+    };
+    struct members m = {.n = 0};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct heard h = {.verdict = {.kind = DEATH_NONE}};
+        members_start_all(&m, 2, 2);
+        for (int k = 0; k < 4; k++)
+            if (cases[i].did[k])
+                members_tell(&m, 3 - k, cases[i].did[k]);
+        while (members_hears(&m, 0, cases[i].who < 0 ? GUARDS_ALONE_S + 0.5 : 20, &h) && h.verdict.kind == DEATH_NONE)
+            continue;
+        assert_int_equal(h.verdict.kind, cases[i].who < 0 ? DEATH_NONE : DEATH_ENDED);
+        if (cases[i].who >= 0)
+            assert_true(h.verdict.rank == cases[i].who && h.verdict.how == SIGTERM && h.is_ours);
         members_end(&m);
     }
 }
@@ -191,6 +224,7 @@ static void who_gives_up_first_does_not_hide_where_all_waited(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_a_failure_may_come_from_is_said_with_it),
+    cmocka_unit_test(who_is_ended_alone_has_died),
     cmocka_unit_test(who_computed_while_all_others_waited_is_said),
     cmocka_unit_test(where_all_wait_is_said),
     cmocka_unit_test(who_gives_up_first_does_not_hide_where_all_waited),
