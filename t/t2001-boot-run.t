@@ -90,6 +90,20 @@ run "$ddp" run -n 4 "$tmp/nope"
 is "a program that is not there" "$rc $err" "127 ddp run: $tmp/nope cannot be run: no such program"
 run "$ddp" run -n 4 /dev/null
 is "a program that may not be run" "$rc $err" "126 ddp run: /dev/null cannot be run: Permission denied"
+mkdir -m 000 "$tmp/locked"
+mkdir "$tmp/path"
+printf '#!/bin/sh\n' >"$tmp/path/plain"
+chmod 755 "$tmp" "$tmp/path"
+lookup() { # PROGRAM: in a PATH that begins with a folder that may not be searched
+    local user=()
+    [ $UID != 0 ] || user=(setpriv --reuid nobody --regid nogroup --clear-groups)
+    run "${user[@]}" env PATH="$tmp/locked:$tmp/path:$PATH" "$ddp" run -n 2 "$1"
+}
+lookup nosuch
+is "one that no folder of PATH has, where one may not be searched" "$rc $err" \
+    "127 ddp run: nosuch cannot be run: no such program"
+lookup plain
+is "... and one there that may not be run" "$rc $err" "126 ddp run: plain cannot be run: Permission denied"
 
 # ---- failures ----
 run "$ddp" run -n 1 sh -c 'exit 9'

@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -81,6 +83,23 @@ static int read_report(int fd)
     return n == (ssize_t)sizeof e ? e : 0;
 }
 
+/* A folder of PATH has a file of that name, or the name is a path. Of a folder that may not be searched, and so has
+ * none, execvp says EACCES, too. */
+static bool is_there(const char *program)
+{
+    const char *at = getenv("PATH");
+    struct stat st;
+    bool found = !at || strchr(program, '/');
+    while (!found && at) {
+        char file[PATH_MAX];
+        size_t n = strcspn(at, ":");
+        snprintf(file, sizeof file, "%.*s/%s", n ? (int)n : 1, n ? at : ".", program);
+        found = stat(file, &st) == 0 && S_ISREG(st.st_mode);
+        at = at[n] ? at + n + 1 : NULL;
+    }
+    return found;
+}
+
 int spawn_rank(const struct spawn *s, int rank, pid_t *ret_pid, ddp_error_t *errp)
 {
     int report[2];
@@ -101,6 +120,8 @@ int spawn_rank(const struct spawn *s, int rank, pid_t *ret_pid, ddp_error_t *err
     }
     if (e) {
         waitpid(pid, NULL, 0);
+        if (e == EACCES && !is_there(s->job->argv[0]))
+            e = ENOENT;
         return error_set(errp, DDP_E_SYSTEM, e, "%.150s cannot be run: %s", s->job->argv[0],
                          e == ENOENT ? "no such program" : strerror(e));
     }
