@@ -237,6 +237,18 @@ static char **job_environment(spank_t sp)
     return spank_get_item(sp, S_JOB_ENV, &env) == ESPANK_SUCCESS ? env : NULL;
 }
 
+/* What is wrong with the request or the site file is wrong for all tasks of the node, and some of it for all of the
+ * step: one of them says so. */
+static bool is_to_say(spank_t sp, const ddp_error_t *e)
+{
+    const char *rank = lookup_job("SLURM_PROCID", job_environment(sp));
+    int local = 0;
+    if (e->domain == DDP_E_USAGE && e->code == GUARDS_REFUSED_BY_ALL && rank)
+        return !strcmp(rank, "0");
+    return (e->domain != DDP_E_USAGE && e->domain != DDP_E_DATA) ||
+           spank_get_item(sp, S_TASK_ID, &local) != ESPANK_SUCCESS || local == 0;
+}
+
 /* Ends the task before its program starts. Where plugstack.conf says "required", Slurm itself ends a task whose
  * task_init returns -1, also with code 1; where it says "optional", which is safer for slurmd, it ignores the -1 and
  * starts a rank that is not one. This process is the task itself, forked and with the user's rights, a moment before
@@ -245,11 +257,8 @@ static _Noreturn void fail_task(spank_t sp, const ddp_error_t *e)
 {
     char host[HOST_NAME_MAX + 1] = "this node";
     const char *node = lookup_job("SLURMD_NODENAME", job_environment(sp));
-    int local = 0;
     gethostname(host, sizeof host - 1);
-    /* What is wrong with the request or the site file is wrong for all tasks of the node: one of them says so. */
-    bool is_common = e->domain == DDP_E_USAGE || e->domain == DDP_E_DATA;
-    if (!is_common || spank_get_item(sp, S_TASK_ID, &local) != ESPANK_SUCCESS || local == 0)
+    if (is_to_say(sp, e))
         log_text(node ? node : host, e->text);
     _exit(1);
 }

@@ -83,6 +83,10 @@ is "... and is read, with more nodes than ranks" "$rc" 0 || diag "$err"
 # ---- refused, and a warning ----
 cluster_run srun --ddp=on,restarts=1,spares=1 -w n5,n6 -n3 touch "$tmp/out/ran"
 like "uneven tasks, refused by all" "$rc$(find "$tmp/out" -name ran) $err" '^1 .*--distribution=block'
+is "... in one line" "$(grep -c 'spares and min_nodes need' <<<"$err")" 1 || diag "$err"
+cluster_run srun --ddp=on,restarts=1,spares=2 -w n5,n6 --ntasks-per-node=2 true
+is "no node for the programs: one line" "$rc $(lines run.err)" \
+    "1 ddp: n5: spares=2 of 2 nodes would leave none for the programs: start the step on more nodes"
 printf '%s\n' n4 n6 n5 >"$tmp/hosts"
 SLURM_HOSTFILE=$tmp/hosts cluster_run srun --ddp=on,restarts=1,spares=1 -m arbitrary -n3 touch "$tmp/out/ran"
 like "... and nodes in another order than their ranks" "$rc$(find "$tmp/out" -name ran) $err" \

@@ -45,6 +45,7 @@
 #ifndef DDP_SPANK_GUARDS_GUARDS_H
 #define DDP_SPANK_GUARDS_GUARDS_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -75,6 +76,8 @@
 #define GUARDS_ENDED_WAIT_S 2.5 /* ... where its first guard has surely ended, and the others there see that */
 #define GUARDS_WAKE_S 60 /* from the first node that wakes after a suspension to the last one */
 #define GUARDS_STUCK_S 60 /* from a verdict until nothing of the programs is left, SIGKILL included */
+
+#define GUARDS_REFUSED_BY_ALL EDOM /* an error's code: all tasks of the step fail alike, so that rank 0 alone says it */
 
 /* What all guards of the step compute their ports from. */
 struct guards_ports {
@@ -123,7 +126,7 @@ struct guards_facts {
 /* The place of this task's guard in the tree. n_own_nodes: of the step's component (step.h), with others of which there
  * are no spares or min_nodes. Where the list has not all nodes each is a tree of its own. Pure. 0, or -1 with
  * DDP_E_DATA: a bad list of nodes; DDP_E_USAGE: restarts with such a list; spares or min_nodes that the step's nodes
- * are too few or too different for. */
+ * are too few or too different for; GUARDS_REFUSED_BY_ALL where no task sees more of that than the others. */
 int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, lookup_f lookup, void *arg,
                 struct guards_facts *ret, ddp_error_t *errp);
 

@@ -74,7 +74,7 @@ static int find_node(const struct guards_facts *f, int node, char *ret_name, int
 
 static int wrong(ddp_error_t *errp, const char *format, int a, int b)
 {
-    return error_set(errp, DDP_E_USAGE, EINVAL, format, a, b);
+    return error_set(errp, DDP_E_USAGE, GUARDS_REFUSED_BY_ALL, format, a, b);
 }
 
 /* A node can take another's place where each has the same number of tasks, with ranks in a row. */
@@ -94,8 +94,9 @@ static int plan_spares(const struct step *s, const struct keys *o, bool is_even,
         return wrong(errp, "min_nodes=%d, but without the spares the step has %d nodes only: start it on more", least,
                      n - spares);
     if (!is_even || s->size != n * s->local_size || s->rank != s->node * s->local_size + s->local_rank)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "spares and min_nodes need as many tasks on each node, with ranks "
-                         "in a row, in one component: srun --ntasks-per-node=N --distribution=block");
+        return error_set(errp, DDP_E_USAGE, is_even ? EINVAL : GUARDS_REFUSED_BY_ALL, "spares and min_nodes need as "
+                         "many tasks on each node, with ranks in a row, in one component: srun --ntasks-per-node=N "
+                         "--distribution=block");
     return ret->is_whole ? 0 : error_set(errp, DDP_E_USAGE, EINVAL, "spares and min_nodes need srun to start the step, "
                                          "with this plugin");
 }

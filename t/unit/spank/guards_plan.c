@@ -203,7 +203,8 @@ static void with_spares_every_node_finds_all(void **state)
     option = "on";
 }
 
-static void refuses_of(const struct step *s, int own, const char *text, const char *part)
+/* by_all: as each task of the step does. */
+static void refuses_of(const struct step *s, int own, const char *text, const char *part, bool by_all)
 {
     const char *vars[] = {"n[1-4]", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"};
     struct keys o;
@@ -212,31 +213,32 @@ static void refuses_of(const struct step *s, int own, const char *text, const ch
     assert_int_equal(keys_resolve(text, lookup, vars, NULL, &o, &e), 0);
     assert_int_equal(guards_plan(s, &o, own, lookup, vars, &f, &e), -1);
     assert_error_has(e, part);
+    assert_int_equal(e.code == GUARDS_REFUSED_BY_ALL, by_all);
 }
 
-static void refuses(const struct step *s, const char *text, const char *part)
+static void refuses(const struct step *s, const char *text, const char *part, bool by_all)
 {
-    refuses_of(s, s->n_nodes, text, part);
+    refuses_of(s, s->n_nodes, text, part, by_all);
 }
 
 static void what_spares_are_refused(void **state)
 {
     struct step s = {.rank = 2, .size = 8, .node = 1, .in_list = 1, .n_nodes = 4, .local_size = 2, .master = "n1"};
     (void)state;
-    refuses(&s, "on,restarts=1,spares=4", "spares=4 of 4 nodes");
-    refuses(&s, "on,restarts=1,spares=2,min_nodes=3", "min_nodes=3, but");
-    refuses_of(&s, 1, "on,restarts=1,spares=1", "in one component");
+    refuses(&s, "on,restarts=1,spares=4", "spares=4 of 4 nodes", true);
+    refuses(&s, "on,restarts=1,spares=2,min_nodes=3", "min_nodes=3, but", true);
+    refuses_of(&s, 1, "on,restarts=1,spares=1", "in one component", true);
     s.in_list = -1;
-    refuses(&s, "on,restarts=1", "SLURM_STEP_NODELIST");
+    refuses(&s, "on,restarts=1", "SLURM_STEP_NODELIST", false);
     s.in_list = 1;
     s.rank = 1; /* cyclic */
-    refuses(&s, "on,restarts=1,spares=1", "--distribution=block");
+    refuses(&s, "on,restarts=1,spares=1", "--distribution=block", false);
     s.rank = 2;
     s.size = 7;
-    refuses(&s, "on,restarts=1,min_nodes=1", "--distribution=block");
+    refuses(&s, "on,restarts=1,min_nodes=1", "--distribution=block", false);
     s.size = 8;
     uneven = "1"; /* elsewhere */
-    refuses(&s, "on,restarts=1,min_nodes=1", "--distribution=block");
+    refuses(&s, "on,restarts=1,min_nodes=1", "--distribution=block", true);
     uneven = NULL;
 }
 
