@@ -317,15 +317,34 @@ static void log_placement(const struct task *t)
     free(table);
 }
 
+/* The key's value is the user's own, not the site's, which srun hands on, or the table's. */
+static bool is_users(const struct knob_value *v)
+{
+    return v->is_set && strcmp(v->source, DEFAULT_SOURCE) && strcmp(v->source, SITE_SOURCE) &&
+           strcmp(v->source, SRUN_KEYS_VARIABLE);
+}
+
+/* Of what the user asked for and a step without guards has not. */
+static void warn_of_terminal(const struct task *t)
+{
+    bool has_stop = keys_have_stop(&t->o) && is_users(&t->o.key[KEY_STOP]);
+    if (t->step.rank == 0 && t->o.key[KEY_GUARD].b && (has_stop || is_users(&t->o.key[KEY_GUARD])))
+        say(t, "ddp: warning: %s: not in a step with a terminal of its own (srun --pty), which has no guards",
+            has_stop ? "stop" : "guard");
+}
+
 /* Not with a terminal of the step's own (srun --pty): its keys send signals to guard and program alike. */
 static int plan_guard(const struct task *t, struct task_result *ret, ddp_error_t *errp)
 {
     const struct task_request *r = t->r;
     ret->is_guarded = t->o.key[KEY_GUARD].b && !get(t, "SLURM_PTY_PORT");
     if (!ret->is_guarded && t->o.key[KEY_RESTARTS].i > 0)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "restarts: not with a terminal of the step's own (srun --pty)");
-    if (!ret->is_guarded)
+        return error_set(errp, DDP_E_USAGE, GUARDS_REFUSED_BY_ALL, "restarts: not with a terminal of the step's own "
+                         "(srun --pty): say restarts=0, or leave out --pty");
+    if (!ret->is_guarded) {
+        warn_of_terminal(t);
         return 0;
+    }
     return guards_plan(&t->step, &t->o, r->n_own_nodes, r->lookup, r->arg, &ret->guard, errp);
 }
 

@@ -43,6 +43,10 @@ cluster_run srun -N1 --ddp=on bash -c "$place"
 is "the site wants guards" "$rc $out$err" "0 guarded"
 cluster_run srun -N1 --ddp=guard=off bash -c "$place"
 is "... and a user none" "$rc $out$err" "0 not guarded"
+write_site '{ "guard": true, "stop": "USR1@60" }'
+cluster_run env SHELL=/bin/sh script -qec "srun --pty --ddp=on -N1 -n1 true" /dev/null
+is "... of which nobody hears who has a terminal, and asked for none" "$rc $(grep -c 'ddp: ' <<<"$out")" "0 0" ||
+    diag "$out"
 write_site '{ "restarts": 1, "guard_silent": 9 }'
 # shellcheck disable=SC2016
 cluster_run srun -N2 -n2 --ddp=on bash -c 'echo "generation $DDP_RESTART"; [ "$DDP_RESTART" = 1 ] || exit 3'

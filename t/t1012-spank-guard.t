@@ -26,8 +26,14 @@ $place
 srun --overlap --ddp=on,guard -N1 -n1 bash -c '$place'
 SHELL
 cluster_run env SHELL=/bin/sh script -qec "srun --pty --ddp=on,guard -N1 -n1 bash $cluster_dir/home/shell" /dev/null
+pty=$(tr -d '\r' <<<"$out" | grep -o 'ddp: warning: .*')
 is "a step with a terminal of its own has no guard; one that is started there has" \
-    "$rc $(tr -cd 'a-z \n' <<<"$out" | xargs)" "0 not guarded guarded" || diag "$out$err"
+    "$rc $(grep -v 'ddp: warning: ' <<<"$out" | tr -cd 'a-z \n' | xargs)" "0 not guarded guarded" || diag "$out$err"
+not="not in a step with a terminal of its own (srun --pty), which has no guards"
+is "... of which who asked for one is warned, once" "$pty" "ddp: warning: guard: $not"
+cluster_run env SHELL=/bin/sh script -qec "srun --pty --ddp=on,stop=USR1@60 -N2 -n4 true" /dev/null
+is "... and who asked for a stop" "$rc $(tr -d '\r' <<<"$out" | grep -o 'ddp: warning: .*')" \
+    "0 ddp: warning: stop: $not"
 # shellcheck disable=SC2016
 seen='ls -l /proc/self/fd | sed "s/.* -> //; s/[0-9][0-9]*/N/g" | sort; grep -E "^Sig(Blk|Ign|Cgt)" /proc/self/status'
 for guard in off on; do
