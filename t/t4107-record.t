@@ -115,7 +115,8 @@ like "... ours is behind the user's" "$(<comment)" \
     '^update'$'\n''JobId=4711'$'\n''Comment=run 7, lr=0.1 \| ddp: goodput [0-9.]+% of [0-9.]+ m?s$'
 BROKEN=1 in_job
 is "refused: it is a warning, once" "$rc $(grep -c . <<<"$err")" "0 1"
-like "... which says why" "$err" "^train: rank 0: the goodput is not in the job's comment: scontrol: .*Access denied"
+like "... which says why" "$err" \
+    "^train: warning: rank 0: the goodput is not in the job's comment: scontrol: .*Access denied"
 like "... and the line is there" "$out" $'\n''goodput [0-9.]+% of'
 SLURM_JOB_ID=4711 PATH=$tmp/bin:$PATH begun requeued --ckpt d --ckpt-every 0 --ddp-requeue=auto
 kill -USR1 "$(training "$mark" 1)"

@@ -90,7 +90,7 @@ sed -i '1d;$d' "$tmp/typescript"
 screen=$(python3 "$tmp/screen" "$tmp/typescript" | tr -d '\r')
 is "stopped: the exit code" $rc 75
 like "... a line says so" "$screen" $'\n''train: stopped by SIGTERM, with a checkpoint'
-like "... a warning is whole" "$screen" $'\n''train: the checkpoint of step [0-9]+ failed: [^━]*No such file'
+like "... a warning is whole" "$screen" $'\n''train: warning: the checkpoint of step [0-9]+ failed: [^━]*No such file'
 unlike "... no block is left" "$screen" '━|tokens/s'
 is "... nor the cursor behind a line" "$(value cursor)" 0
 

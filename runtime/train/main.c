@@ -24,12 +24,18 @@ enum { EXIT_USAGE = 2 };
 
 #define LOG_APART_S 5.0 /* between lines, where nobody says how many there are to be */
 
-static void complain(const struct ddp_world *w, const char *text)
+/* sort: "", or "warning: ". */
+static void say(const struct ddp_world *w, const char *sort, const char *text)
 {
     if (w && w->size > 1)
-        fprintf(stderr, "train: rank %d: %s\n", w->rank, error_of_rank(text, w->rank));
+        fprintf(stderr, "train: %srank %d: %s\n", sort, w->rank, error_of_rank(text, w->rank));
     else
-        fprintf(stderr, "train: %s\n", text);
+        fprintf(stderr, "train: %s%s\n", sort, text);
+}
+
+static void complain(const struct ddp_world *w, const char *text)
+{
+    say(w, "", text);
 }
 
 /* Do all ranks go on? Each gives the exit code with which it cannot, and why (*e), or 0; it gets the greatest, or -1
@@ -227,7 +233,7 @@ static const char *stopped_by(int signum)
 
 static void warn(void *ctx, const char *text)
 {
-    complain(ddp_world(ctx), text);
+    say(ddp_world(ctx), "warning: ", text);
 }
 
 /* The hash of all parameters, which must be the same on all ranks. */
@@ -271,7 +277,7 @@ static int say_goodput(ddp_t *d, bool is_quiet, ddp_error_t *errp)
     if (line && !is_quiet)
         puts(line);
     if (strcmp(before.warning, after.warning))
-        complain(ddp_world(d), after.warning);
+        warn(d, after.warning);
     return 0;
 }
 
