@@ -31,13 +31,29 @@ static const char *const plugins[] = {
     "DDP_BIND", "DDP_GUARD", "DDP_MPI", "DDP_OMP", "DDP_PORT", "DDP_RESTART", "DDP_RESTARTS", "DDP_RESV_PORTS",
     "DDP_SPARES", "DDP_STOP_CODE", "DDP_TOPO", "DDP_VERBOSE"};
 
+/* The one setting whose first words these are; NULL: there is none, or several. */
+static const char *begun_by(const char *key)
+{
+    size_t n = strcspn(key, "=");
+    const char *found = NULL;
+    for (size_t i = 0; i < N_KNOBS; i++) {
+        if (strncmp(config_knobs[i].name, key, n) != 0 || config_knobs[i].name[n] != '-')
+            continue;
+        if (found)
+            return NULL;
+        found = config_knobs[i].name;
+    }
+    return found;
+}
+
 static int unknown(const char *prefix, const char *key, ddp_error_t *errp)
 {
     char meant[80];
     struct nearest near = nearest_to(key, 2);
     for (size_t i = 0; i < N_KNOBS; i++)
         nearest_try(&near, config_knobs[i].name);
-    snprintf(meant, sizeof meant, near.found ? ", did you mean %s%s?" : ":", prefix, near.found);
+    const char *found = near.found ? near.found : begun_by(key);
+    snprintf(meant, sizeof meant, found ? ", did you mean %s%s?" : ":", prefix, found);
     return error_set(errp, DDP_E_USAGE, EINVAL, "unknown option %s%.60s%s libddp(7) lists them", prefix, key, meant);
 }
 

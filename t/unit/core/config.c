@@ -128,7 +128,7 @@ static void the_program_sets_what_is_not_too_late(void **state)
     assert_error_has(e, "ddp_option: bucket-mb=x is not allowed: use bucket-mb=0.0001..1000000");
     assert_true(cfg.bucket_mb == 4);
     assert_int_equal(config_set(&cfg, "bucket", "4", &e), -1);
-    assert_error_has(e, "unknown option bucket: libddp(7) lists them");
+    assert_error_has(e, "unknown option bucket, did you mean bucket-mb? libddp(7) lists them");
     assert_int_equal(config_set(&cfg, "bucket-md", "4", &e), -1);
     assert_error_has(e, "unknown option bucket-md, did you mean bucket-mb? libddp(7) lists them");
     assert_int_equal(config_set(&cfg, "timeout", "4", &e), -1);
