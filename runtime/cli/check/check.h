@@ -111,8 +111,8 @@ int check_slow_nodes(const struct check *c, bool *is_slow, double *ret_gbs, doub
 /* A pair that is slow, or failed, although neither of its nodes is slow. */
 bool check_slow_link(const struct check_link *l, const bool *is_slow, double gbs, double latency_s);
 
-/* What of a rank is slow beside the median rank's. */
-enum { CHECK_SLOW_MEMORY = 1, CHECK_SLOW_CPU = 2 };
+/* What of a rank is slow beside the median rank's, or at all. */
+enum { CHECK_SLOW_MEMORY = 1, CHECK_SLOW_CPU = 2, CHECK_HALF_CORE = 4 /* less, whatever the others have */ };
 
 /* False where a rank had no memory to measure: neither memory_gbs nor cpu says anything then. */
 bool check_is_measured(const struct check_speed *s);

@@ -206,7 +206,7 @@ static void say_clocks(struct judge *j, enum verdict_level level, int worst, dou
                                    "the median node's: on %s by %+.3g s", j->names, judge_host(j, worst), off_s));
 }
 
-void judge_clocks(struct judge *j)
+static void compare_clocks(struct judge *j)
 {
     const struct check *c = j->c;
     double *off = calloc((size_t)c->n_nodes, 2 * sizeof *off);
@@ -226,6 +226,30 @@ void judge_clocks(struct judge *j)
         verdict_add(j->out, VERDICT_OK, "clocks", NULL, "none differs from the %s's by more than %.3g ms, which is how "
                     "well that is known", c->n_nodes == 2 ? "other" : "median node", (most + bound) * 1e3);
     free(off);
+}
+
+void judge_clocks(struct judge *j)
+{
+    if (j->c->n_nodes > 1)
+        compare_clocks(j);
+    else
+        verdict_add(j->out, VERDICT_OK, "clocks", NULL, "one node, with nothing to compare its clock with");
+}
+
+/* Where no rank has little beside the others, all may have. least: what `rank` got. */
+static bool say_half_cores(struct judge *j, const uint8_t *slow, double median, int rank, double least)
+{
+    const struct check *c = j->c;
+    char cpus[64];
+    for (int r = 0; r < c->size; r++)
+        j->node[c->facts[r].node] |= (slow[r] & CHECK_HALF_CORE) != 0;
+    if (judge_name(j) == 0)
+        return false;
+    judge_blame(j, verdict_add(j->out, VERDICT_WARN, "cores", "start fewer ranks, give each more CPUs (-c), or see "
+                               "what else runs there", "ranks on %s got less than half of a core: rank %d %.2f, with "
+                               "CPUs %s; the median rank %.2f", j->names, rank, least,
+                               cpus_format(&c->facts[rank].mask, cpus, sizeof cpus), median));
+    return true;
 }
 
 static void judge_part(struct judge *j, const uint8_t *slow, uint8_t what, const struct check_speed *median)
@@ -253,6 +277,8 @@ static void judge_part(struct judge *j, const uint8_t *slow, uint8_t what, const
     else if (judge_name(j) == 0 && is_memory)
         verdict_add(j->out, VERDICT_OK, item, NULL, "memory, all ranks at once: %.1f GB/s each, rank %d (%s) the least "
                     "with %.1f", median->memory_gbs, rank, c->facts[rank].host, least);
+    else if (!*j->names && say_half_cores(j, slow, median->cpu, rank, least))
+        return;
     else if (!*j->names)
         verdict_add(j->out, VERDICT_OK, item, NULL, "ranks got %.2f of a core each, rank %d (%s) the least with %.2f",
                     median->cpu, rank, c->facts[rank].host, least);

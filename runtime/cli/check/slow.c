@@ -11,6 +11,7 @@
 #define SLOW_LINK 0.4    /* a single link, which is measured once: this part */
 #define SLOW_MEMORY 0.5
 #define SLOW_CPU 0.5
+#define HALF_CORE 0.5
 
 int check_rounds(int n_nodes)
 {
@@ -112,7 +113,8 @@ int check_slow_ranks(const struct check *c, uint8_t *slow, struct check_speed *r
     for (size_t r = 0; r < size; r++) {
         const struct check_speed *s = &c->speed[r];
         slow[r] = check_is_measured(s) ? (s->memory_gbs < SLOW_MEMORY * ret_median->memory_gbs) * CHECK_SLOW_MEMORY +
-                                             (s->cpu < SLOW_CPU * ret_median->cpu) * CHECK_SLOW_CPU : 0;
+                                             (s->cpu < SLOW_CPU * ret_median->cpu) * CHECK_SLOW_CPU +
+                                             (s->cpu < HALF_CORE) * CHECK_HALF_CORE : 0;
         n_slow += slow[r] != 0;
     }
     free(memory);

@@ -237,6 +237,8 @@ static void memory_clocks_and_speed(void **state)
     well(2, 1);
     fix.speed[1].skew_s = -60;
     expect("clocks", VERDICT_FAIL, "those of n1 and n2 are 60 s apart", "");
+    well(1, 2);
+    expect("clocks", VERDICT_OK, "one node, with nothing to compare", "");
     well(4, 1);
     fix.speed[1].memory_gbs = 9;
     expect("bandwidth", VERDICT_FAIL, "memory is slow on n2: rank 1 reaches 9.0 GB/s, the median rank 20.0", "n2");
@@ -249,6 +251,11 @@ static void memory_clocks_and_speed(void **state)
         fix.speed[k].memory_gbs = fix.speed[k].cpu = 0; /* not measured */
     fix.speed[3].cpu = 0.9;
     expect("cores", VERDICT_OK, "ranks got 0.90 of a core each, rank 3 (n4) the least with 0.90", "");
+    well(2, 2);
+    for (int r = 0; r < 4; r++)
+        fix.speed[r].cpu = r < 2 ? 0.4 : 0.5; /* none has little beside the others */
+    fix.speed[1].cpu = 0.31;
+    expect("cores", VERDICT_WARN, "ranks on n1 got less than half of a core: rank 1 0.31, with CPUs ", "n1");
 }
 
 static void gpus_and_folder(void **state)
