@@ -48,6 +48,23 @@ if [ -x "$top_builddir/ddp-waits" ]; then # a build with libdw
     wait $run
 fi
 
+# The helper stands beside ddp, or in the plugin's folder.
+mkdir "$tmp/alone"
+cp "$ddp" "$tmp/alone/ddp"
+# shellcheck disable=SC2016
+plugindir=$(make -s -C "$top_builddir" --no-print-directory --eval='show-plugindir:; @echo $(plugindir)' show-plugindir)
+if [ ! -x "$plugindir/ddp-waits" ]; then
+    timeout -k 5 120 "$ddp" run -n 1 sleep 60 >"$tmp/nap.out" 2>&1 &
+    run=$!
+    # shellcheck disable=SC2317
+    lacks() {
+        "$tmp/alone/ddp" ps >"$tmp/all" && grep -q "^ddp-waits is missing on [^ ]*: $plugindir/ddp-waits$" "$tmp/all"
+    }
+    ok "a helper that is missing is named" until_true 30 lacks || diag "$(<"$tmp/all")"
+    kill $run
+    wait $run
+fi
+
 # However much three ranks compute while a call is looked for, each uses one core.
 spin='while :; do :; done'" # $$$RANDOM"
 mkdir "$tmp/bin"

@@ -76,7 +76,7 @@ int cli_ps(int argc, char **argv)
     if (has_lines)
         write_lines(&l);
     else if (l.n > 0)
-        ps_show(stdout, &l);
+        ps_show(stdout, &l, ps_helper());
     else
         fprintf(stderr, "ddp ps: no rank of yours runs %s%s\n",
                 !step ? "on this node" : strchr(step, '.') ? "in step " : "in job ", step ? step : "");

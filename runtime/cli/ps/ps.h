@@ -25,9 +25,12 @@ struct ps_rank {
     int restarts;  /* of the step, in this allocation */
     bool has_flight;
     struct flight_view flight; /* what libddp does in it */
-    char waits[ANSWER_BYTES]; /* the call, without libddp also the function, that it waits in; "": none, or not known */
+    /* The call, without libddp also the function, that it waits in; "": none, or not known; or PS_LACKS. */
+    char waits[ANSWER_BYTES];
     char command[PS_COMMAND_MAX];
 };
+
+#define PS_LACKS "?" /* waits: its node has no ddp-waits */
 
 struct ps_list {
     struct ps_rank *rank; /* [n]; the caller frees */
@@ -47,15 +50,19 @@ int ps_ask(const char *step, struct ps_list *ret, bool *ret_whole, ddp_error_t *
 #define PS_PROCESSES_MAX 16 /* of a rank, that are asked about */
 
 /* The call of callname.h that n processes of a rank wait in, or, with_function, the C library's function that the first
- * of them does; "": it waits in none, or that cannot be known. */
+ * of them does; "": it waits in none, or that cannot be known; PS_LACKS. */
 void ps_find_call(const long *pid, size_t n, bool with_function, char ret[ANSWER_BYTES]);
+
+/* Where ddp-waits is looked for last. */
+const char *ps_helper(void);
 
 /* One rank as a line, and back. false: this is no such line. */
 void ps_write(FILE *f, const struct ps_rank *r);
 bool ps_read(const char *line, struct ps_rank *ret);
 
 /* A table, sorted by step and rank, and below it, of each step in which ranks wait for others, who has not entered
- * which collective. */
-void ps_show(FILE *f, struct ps_list *l);
+ * which collective; and on which node ddp-waits is missing, the first of
+ * them: `helper` is its path. */
+void ps_show(FILE *f, struct ps_list *l, const char *helper);
 
 #endif

@@ -69,13 +69,18 @@ static const char *call_name(const struct flight_view *v, unsigned long long cal
     return call + FLIGHT_CALLS > v->n_calls && *name ? name : "a collective";
 }
 
+static bool lacks_helper(const struct ps_rank *r)
+{
+    return !strcmp(r->waits, PS_LACKS);
+}
+
 /* "step 14, all-reduce 120, waits 12.0 s for rank 3"; in another library's call "step 14, in gloo::allreduce",
  * and without libddp "in gloo::allreduce" */
 static const char *doing(const struct ps_rank *r, char *buf, size_t size)
 {
     const struct flight_view *v = &r->flight;
     size_t n = r->has_flight ? (size_t)snprintf(buf, size, "step %llu, ", (unsigned long long)v->n_steps) : 0;
-    if (*r->waits) {
+    if (*r->waits && !lacks_helper(r)) {
         snprintf(buf + n, size - n, "in %.64s", r->waits);
         return buf;
     }
@@ -125,7 +130,17 @@ static void judge(FILE *f, const struct ps_rank *rank, size_t n)
             (unsigned long long)behind->flight.n_steps, n_waiting, n_waiting == 1 ? " waits" : "s wait");
 }
 
-void ps_show(FILE *f, struct ps_list *l)
+/* Of the first node. */
+static void say_lack(FILE *f, const struct ps_list *l, const char *helper)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (lacks_helper(&l->rank[i])) {
+            fprintf(f, ANSWER_PROGRAM " is missing on %s: %s\n", l->rank[i].node, helper);
+            return;
+        }
+}
+
+void ps_show(FILE *f, struct ps_list *l, const char *helper)
 {
     qsort(l->rank, l->n, sizeof *l->rank, compare);
     fprintf(f, "%-12s %5s %-12s %8s %5s %6s %9s %8s  %-52s %s\n", "STEP", "RANK", "NODE", "PID", "STATE", "CPU", "MIB",
@@ -141,4 +156,5 @@ void ps_show(FILE *f, struct ps_list *l)
             ;
         judge(f, l->rank + i, end - i);
     }
+    say_lack(f, l, helper);
 }

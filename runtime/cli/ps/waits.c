@@ -10,6 +10,11 @@
 
 #define WAITS_S 5.0
 
+const char *ps_helper(void)
+{
+    return PLUGINDIR "/" ANSWER_PROGRAM;
+}
+
 static bool find_program(char path[PATH_MAX])
 {
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
@@ -18,7 +23,7 @@ static bool find_program(char path[PATH_MAX])
     size_t room = slash ? PATH_MAX - (size_t)(slash + 1 - path) : 0;
     if (room && snprintf(slash + 1, room, "%s", ANSWER_PROGRAM) < (int)room && access(path, X_OK) == 0)
         return true;
-    return snprintf(path, PATH_MAX, "%s/%s", PLUGINDIR, ANSWER_PROGRAM) < PATH_MAX && access(path, X_OK) == 0;
+    return snprintf(path, PATH_MAX, "%s", ps_helper()) < PATH_MAX && access(path, X_OK) == 0;
 }
 
 void ps_find_call(const long *pid, size_t n, bool with_function, char ret[ANSWER_BYTES])
@@ -27,8 +32,10 @@ void ps_find_call(const long *pid, size_t n, bool with_function, char ret[ANSWER
     const char *argv[PS_PROCESSES_MAX + 2] = {path};
     ddp_error_t e;
     ret[0] = 0;
-    if (!find_program(path))
+    if (!find_program(path)) {
+        strcpy(ret, PS_LACKS);
         return;
+    }
     for (size_t i = 0; i < n && i < PS_PROCESSES_MAX; i++) {
         snprintf(text[i], sizeof text[i], "%ld", pid[i]);
         argv[i + 1] = text[i];

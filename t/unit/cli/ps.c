@@ -26,7 +26,7 @@ static char *said(struct ps_rank a, struct ps_rank b, struct ps_rank c)
     size_t size;
     FILE *f = open_memstream(&text, &size);
     assert_non_null(f);
-    ps_show(f, &l);
+    ps_show(f, &l, "/lib/ddp-waits");
     fclose(f);
     const char *at = text;
     for (int i = 0; i <= N; i++)
@@ -76,6 +76,18 @@ static void nobody_is_to_blame(void **state)
     expect("", rank(0, 'S', 9, 2), foreign, rank(2, 'S', 9, 0));
 }
 
+/* Once, whatever else is said, and no call of that name. */
+static void a_missing_helper_is_said(void **state)
+{
+    (void)state;
+    struct ps_rank a = rank(0, 'R', 8, FLIGHT_NOBODY), b = rank(1, 'S', 9, 0), c = rank(2, 'S', 9, 0);
+    strcpy(a.waits, PS_LACKS);
+    strcpy(c.waits, PS_LACKS);
+    strcpy(c.node, "n2");
+    expect("7.0: rank 0 (n1) has not entered all-reduce 9, after step 4; 2 ranks wait\n"
+           "ddp-waits is missing on n1: /lib/ddp-waits\n", a, b, c);
+}
+
 static void a_line_and_back(void **state)
 {
     (void)state;
@@ -101,6 +113,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(one_stands_still_within),
     cmocka_unit_test(one_was_stopped_while_it_waited),
     cmocka_unit_test(nobody_is_to_blame),
+    cmocka_unit_test(a_missing_helper_is_said),
     cmocka_unit_test(a_line_and_back),
 };
 
