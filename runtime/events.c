@@ -290,6 +290,7 @@ void events_failed(ddp_t *d, const char *why)
     d->events.has_failed = true;
     bool is_known = sscanf(why, "rank %d", &rank) == 1 && rank >= 0 && rank < d->team.me.size;
     recorder_begin(r, "failure");
+    recorder_count(r, "step", d->state.optimizer.n_steps);
     recorder_text(r, "text", why);
     recorder_number(r, "rank", is_known ? rank : NAN);
     recorder_text(r, "node", is_known ? d->team.map->host[rank] : NULL);

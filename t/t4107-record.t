@@ -70,6 +70,8 @@ kill -9 "$(training "$mark" 1)"
 wait $launcher
 like "a rank that died is named" "$(grep failure dead)" '"text": "rank 1 \(.*\) died.*", "rank": 1, "node": "'
 like "... and the end is one" "$(tail -n 1 dead)" '"how": "failed"'
+steps() { sed -n "/$1/s/.*\"step\": \([0-9]*\).*/\1/p" dead; }
+is "... after the same step, which the failure has" "$(steps failure)" "$(steps '"end"')"
 ok "... with the steps since the last interval" "${check[@]}" dead
 
 run "$top_builddir/ddp" run -n 2 "$probe" slow 30 --ddp-record=slow

@@ -29,6 +29,17 @@ like "... the time line" "$out" $'\n'"  =+x+r=+x+=+-+=+"$'\n'" +F +F +R"$'\n'
 is "... what happened" "$(sed -n 's/^  [0-9:]\+ *[0-9]\+  \([a-z]*\)  .*/\1/p' <<<"$out" | paste -sd' ')" \
     "start failure restart resume failure restart resume stop end requeue start resume checkpoint end"
 is "... in 100 columns" "$(grep -cE '.{101}' <<<"$out")" 0
+sed '20{s/"text"/"step": 437, "text"/
+a\
+{"event": "end", "t": 1795421127.4, "step": 437, "how": "failed"}\
+{"event": "failure", "t": 1795421127.5, "by": "guard", "text": "rank 5 (n2) was killed by signal 9 (Killed) after \
+327 s: restart 1 of 3", "rank": 5, "node": "n2", "restart": 0}
+}' "$data/killed.jsonl" | sed '/after $/N; s/\n//' >"$tmp/told"
+report "$tmp/told"
+like "a failure of which a guard knows more: its cause, at the program's step, and no end before the restart" \
+    "$rc:$err:$out" "^0::.* 437  failure +rank 5 \(n2\) was killed by signal 9 \(Killed\) after 327 s: restart 1 of 3
+ [^
+]* 437  restart  "
 sed 's/"ranks": 8/"ranks": 1/; s/"nodes": [^]]*/"nodes": ["n0"/; s/\[\([0-9.]*\), [^]]*\]/[\1]/g' \
     "$data/killed.jsonl" >"$tmp/alone.jsonl"
 report "$tmp/alone.jsonl"

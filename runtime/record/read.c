@@ -109,6 +109,19 @@ static int read_all(struct lines *l, const char *name, struct record *r, ddp_err
                                        "--ddp-record writes it?", name);
 }
 
+/* ---- the step of each line ---- */
+
+static void carry_steps(struct record *r)
+{
+    for (size_t i = 0; i < r->n_lines; i++) {
+        struct record_line *l = &r->line[i];
+        if (!l->has_step)
+            l->step = r->step;
+        else if (l->event != RECORD_CHECKPOINT)
+            r->step = l->step;
+    }
+}
+
 /* ---- what was done again ---- */
 
 static bool ended(const struct record *r, const struct record_line *l, const char *how)
@@ -164,6 +177,7 @@ int record_read_stream(FILE *f, const char *name, struct record *ret, ddp_error_
         record_clear(&r);
         return -1;
     }
+    carry_steps(&r);
     mark_kept(&r);
     *ret = r;
     return 0;

@@ -56,7 +56,8 @@ struct record_line {
     enum record_event event;
     size_t at;        /* index into the record's array of this event: start, train, interval or other */
     double t;
-    uint64_t step;    /* where the event has none: the record's, as of that line */
+    uint64_t step;    /* where the event has none: the run's, as of that line */
+    bool has_step;    /* the event has one */
     bool is_begin;    /* of its generation's steps: resume, or the first train before any interval */
     bool is_guards;   /* a guard wrote it, who stays beside the program: the program has not told the same */
     uint64_t kept_to; /* steps beyond this one, if done up to this line, were done again later; UINT64_MAX: none */
@@ -91,8 +92,9 @@ struct record {
 };
 
 /* Reads a record. A guard writes what it knows of any program, beside what a program of libddp's writes itself. So its
- * start counts where the program has none of its own in that generation, and of several stops, requeues, failures and
- * ends of a generation the first does; what it writes of another generation than the last one that began does not.
+ * start counts where the program has none of its own in that generation; of several stops, requeues and ends of a
+ * generation the first does; a failure that both tell has the guard's cause and the program's step. What a guard writes
+ * of another generation than the last one that began does not count.
  * Lines of unknown events and unknown members are skipped; so is a last line without its end, and lines in a row that
  * were cut, where a start follows the last one, or is on it. Returns 0, and the caller calls record_clear; or -1, with
  * nothing to clear: the file cannot be read (DDP_E_SYSTEM), or is not a record, or of a later version, or exceeds a

@@ -309,8 +309,32 @@ static bool is_told(const struct record *r, const json_t *line, const struct rec
         return false;
     if (l->is_guards && json_integer_value(json_object_get(line, "restart")) != r->start[r->n_starts - 1].restart)
         return true;
-    unsigned told = l->is_guards ? r->told | r->told_by_guard : r->told_by_guard;
-    return told >> l->event & 1;
+    unsigned told_by_other = l->event == RECORD_FAILURE ? 0 : l->is_guards ? r->told : r->told_by_guard;
+    return (told_by_other | (l->is_guards ? r->told_by_guard : 0)) >> l->event & 1;
+}
+
+/* A failure has been read of which the other writer has told in this generation: both are one, as of when it was first
+ * told. The guard has seen the process end and knows the cause; the program knows the step. */
+static bool join_failures(struct record *r, const struct record_line *l)
+{
+    unsigned told_by_other = l->is_guards ? r->told : r->told_by_guard;
+    if (l->event != RECORD_FAILURE || !(told_by_other >> RECORD_FAILURE & 1))
+        return false;
+    struct record_line *first = &r->line[r->n_lines - 1];
+    while (first->event != RECORD_FAILURE)
+        first--;
+    struct record_other *new = &r->other[r->n_others], *old = &r->other[first->at], swap = *old;
+    if (l->is_guards) {
+        *old = *new;
+        *new = swap;
+        first->is_guards = true;
+        r->told_by_guard |= 1u << RECORD_FAILURE;
+    } else if (l->has_step && !first->has_step) {
+        first->step = l->step;
+        first->has_step = true;
+    }
+    clear_other(new);
+    return true;
 }
 
 static void note_teller(struct record *r)
@@ -345,19 +369,17 @@ static int read_event(struct record *r, const json_t *line, struct record_line *
                                            : read_other(r, line, l->event, errp);
     if (rc < 0)
         return -1;
-    if (l->event == RECORD_START && join_starts(r, l->is_guards))
+    if ((l->event == RECORD_START && join_starts(r, l->is_guards)) || join_failures(r, l))
         return 1;
     l->at = (*n)++;
     unsigned begun = 1u << RECORD_TRAIN | 1u << RECORD_INTERVAL; /* what a program adds later is no begin */
     l->is_begin = l->event == RECORD_RESUME || (l->event == RECORD_TRAIN && !(r->told & begun));
     r->line[r->n_lines++] = *l;
-    if (l->event != RECORD_CHECKPOINT)
-        r->step = l->step;
     note_teller(r);
     return 0;
 }
 
-/* Into l->step, which stays the record's where none is told. */
+/* Into l->step and has_step, where one is told. */
 static bool read_step(const json_t *v, struct record_line *l)
 {
     uint64_t step;
@@ -366,12 +388,13 @@ static bool read_step(const json_t *v, struct record_line *l)
     if (!record_store(v, MEMBER_COUNT, &step))
         return record_is_programs(l->event);
     l->step = step;
+    l->has_step = true;
     return true;
 }
 
 static int read_line(struct record *r, const json_t *line, ddp_error_t *errp)
 {
-    struct record_line l = {.kept_to = UINT64_MAX, .step = r->step};
+    struct record_line l = {.kept_to = UINT64_MAX};
     const char *name = json_string_value(json_object_get(line, "event"));
     if (!name)
         return error_set(errp, DDP_E_DATA, EINVAL, "not a line of a record: no \"event\"");

@@ -334,7 +334,7 @@ static void ranks_that_are_not_known_are_not_compared(void **state)
 #define REQUEUED_START "{\"event\":\"start\",\"v\":1,\"t\":%d,\"job\":\"7.0\",\"program\":\"train\",\"ranks\":2," \
                        "\"device\":\"cpu\",\"requeue\":1,\"restart\":%d}\n"
 #define GUARD_FAILURE "{\"event\":\"failure\",\"t\":200,\"text\":\"rank 1 died\",\"rank\":1," GUARD
-#define OWN_FAILURE "{\"event\":\"failure\",\"t\":201,\"text\":\"lost rank 1\",\"rank\":1}\n"
+#define OWN_FAILURE "{\"event\":\"failure\",\"t\":199,\"step\":47,\"text\":\"lost rank 0\",\"rank\":0}\n"
 #define GUARD_END "{\"event\":\"end\",\"t\":901,\"step\":null,\"how\":\"done\"," GUARD
 
 /* The record's lines: their programs, where they are starts, else event and writer. */
@@ -362,9 +362,32 @@ static void a_program_goes_before_its_guard(void **state)
     expect_lines(join(GUARD_START GUARD_FAILURE GUARD_START GUARD_END, 99, 0, 0, 300, 1, 1),
                  "sh 0; guard 9; sh 1; guard 10; ");
     expect_lines(join(GUARD_START OWN_START END GUARD_END, 99, 0, 100, 0, "done", 0), "train 0; own 10; ");
-    expect_lines(join(OWN_START GUARD_START OWN_FAILURE GUARD_FAILURE, 100, 0, 99, 0, 0), "train 0; own 9; ");
+    expect_lines(join(OWN_START GUARD_START OWN_FAILURE GUARD_FAILURE, 100, 0, 99, 0, 0), "train 0; guard 9; ");
     expect_lines(join(GUARD_START OWN_START GUARD_FAILURE OWN_FAILURE OWN_START, 99, 0, 100, 0, 0, 250, 1),
                  "train 0; guard 9; train 1; ");
+}
+
+/* Whoever of them has told it first, and also behind the program's end. */
+static void a_failure_has_the_guards_cause_and_the_programs_step(void **state)
+{
+    static const char guards[] = "{\"event\":\"failure\",\"t\":200,\"text\":\"rank 1 died\",\"rank\":1,\"node\":\"n1\","
+                                 "\"by\":\"guard\",\"restart\":0}\n",
+                      end[] = "{\"event\":\"end\",\"t\":200,\"step\":48,\"how\":\"failed\"}\n";
+    static const char *const told[][3] = {
+        {OWN_FAILURE, guards, ""}, {guards, OWN_FAILURE, ""}, {OWN_FAILURE, end, guards}};
+    (void)state;
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
+        char *text = join(OWN_START INTERVAL "%s%s%s" OWN_START, 100, 0, 120, 1, told[i][0], told[i][1], told[i][2],
+                          250, 1);
+        struct record r = good(text);
+        const struct record_line *l = &r.line[2];
+        assert_true(r.n_lines == 4 + (i == 2) && l->event == RECORD_FAILURE && l->is_guards);
+        assert_true(l->t == (i == 1 ? 200 : 199) && l->step == 47 && r.line[3].step >= 47);
+        assert_string_equal(r.other[l->at].text, "rank 1 died");
+        assert_int_equal(r.other[l->at].rank, 1);
+        record_clear(&r);
+        free(text);
+    }
 }
 
 static void a_guard_of_another_generation_is_let_pass(void **state)
@@ -417,6 +440,7 @@ int main(void)
         cmocka_unit_test(lines_of_any_length),    cmocka_unit_test(texts_steer_nothing),
         cmocka_unit_test(all_ranks_fit_into_a_line),
         cmocka_unit_test(a_program_goes_before_its_guard),
+        cmocka_unit_test(a_failure_has_the_guards_cause_and_the_programs_step),
         cmocka_unit_test(a_guard_of_another_generation_is_let_pass),
         cmocka_unit_test(a_guard_ends_a_line_that_was_cut),
         cmocka_unit_test(ranks_fit_into_columns), cmocka_unit_test(what_was_done_again_is_marked),
