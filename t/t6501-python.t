@@ -48,6 +48,15 @@ ranks 3 "${probe[@]}" raises "$tmp/raises"
 is "an exception: all others are told which" \
     "$(grep -c '^peer rank 1 (.*) aborted: ValueError: no such file: left.txt$' <<<"$out")" 2
 
+DDP_RECORD=$tmp/dies ranks 2 "$python" -c 'import os, signal, sys, slurm_ddp
+ckpt = slurm_ddp.Checkpoint(sys.argv[1], every=0, plain={})
+for step in range(100):
+    if step == 7 and slurm_ddp.world().rank == 1:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    ckpt.step()' "$tmp/dies.ckpt"
+like "a rank that dies, and an exception that nobody catches: so the record says" "$(grep '"failure"' "$tmp/dies")" \
+    '"step": 7, "text": "rank 1 \(.*\) died.*", "rank": 1, "node": "'
+
 ranks 3 "${probe[@]}" state "$tmp/state" new
 first=$(sort <<<"$out")
 is "a state is saved" "$rc:$err" 0:

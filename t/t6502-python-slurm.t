@@ -114,7 +114,7 @@ like "... each sample is used once an epoch still" "$rc:$out" "^0:[12] whole epo
 
 cluster_run srun --ddp=guard -N2 -n2 "$python" "$top_srcdir/t/lib/pyprobe.py" fails "$home/fails"
 like "a save that fails, which nobody catches: with guards the step's line has the reason, whichever rank ends first" \
-    "$(ddp_lines <<<"$err")" "^ddp: rank [01] \(n[12]\) aborted: Error: Checkpoint: step 1 was not saved to \
+    "$(ddp_lines <<<"$err")" "^ddp: rank [01] \(n[12]\) aborted: Checkpoint: step 1 was not saved to \
 /.*: File too large \\(ulimit -f\\): the step ends$" || diag "$err"
 
 printf '#!/bin/sh\n#SBATCH --ddp=on --requeue -N2 --ntasks-per-node=2\nexec srun %s %s requeue\n' "$python" \

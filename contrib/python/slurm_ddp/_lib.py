@@ -46,9 +46,11 @@ class Status(ctypes.Structure):
 
 def why_of(kind, value):
     """The exception that ends this rank, for ddp_abort: one line, which begins with the rank that it is about."""
-    rank = value.rank if isinstance(value, Error) else None
-    who = "" if rank is None else f"rank {rank}: "
-    return f"{who}{kind.__name__}: {value}".replace("\n", " ").encode(errors="replace")
+    if not isinstance(value, Error):
+        text = f"{kind.__name__}: {value}"
+    else:
+        text = str(value) if value.rank is None else f"rank {value.rank}: {value}"
+    return text.replace("\n", " ").encode(errors="replace")
 
 
 ERROR, HANDLE = POINTER(RawError), c_void_p
