@@ -61,15 +61,31 @@ echo '{"event": "checkpoint", "t": 1795421193, "step": 780, "path": "step-000007
 report "$tmp/saved"
 like "how far the run is" "$rc:$out" "^0:.*  steps +800 of 2000.* 780  checkpoint "
 
-# Two steps of one allocation, one after the other: nothing was requeued.
-sed -E 's/"1234.0"/"1234.1"/; s/("(t|began_t)": 17954)2/\13/g' "$data/steady.jsonl" |
-    cat "$data/steady.jsonl" - >"$tmp/steps"
+# Two steps of one allocation, one after the other: two runs, or one where the second went on from a checkpoint.
+sed -E 's/"1234.0"/"1234.1"/; s/("(t|began_t)": 17954)2/\13/g' "$data/steady.jsonl" >"$tmp/second"
+cat "$data/steady.jsonl" "$tmp/second" >"$tmp/steps"
+report "$data/steady.jsonl"
+like "a record of one run" "$rc:$out" "^0:train, job 1234\.0: done;"
+unlike "... knows of no earlier ones" "$out" "earlier runs"
+took=$(sed -n 's/^  took *//p' <<<"$out")
 report "$tmp/steps"
-like "two steps of one allocation" "$rc:$out" "^0:train, job 1234\.1: done;.*  interruptions +1 restart, 0 requeues"
+like "one of two steps of an allocation: the second" "$rc:$out" \
+    "^0:train, job 1234\.1: done;.*  earlier runs +1 in the same record, not shown.*  interruptions +0 restarts, 0 r"
+is "... whose time is its own" "$(sed -n 's/^  took *//p' <<<"$out")" "$took"
+report "$tmp/steps" "$tmp/second"
+like "... also beside another run" "$rc:$out" "^0:.*"$'\n'"earlier runs +1 in the same record, not shown +-"$'\n'
+sed '/"train"/s/"step": 0/"step": 1900/' "$tmp/second" | cat "$data/steady.jsonl" - >"$tmp/steps"
+report "$tmp/steps"
+like "... or both, where the second went on from a checkpoint" "$rc:$out" \
+    "^0:train, job 1234\.1: done;.*  interruptions +1 restart, 0 requeues"
 is "... which are no requeue among the events either" \
     "$(sed -n 's/^  [0-9:]\+ *[0-9]\+  \(\(re\)\?start  .*\)/\1/p' <<<"$out" | tr -s ' ' | paste -sd,)" \
     "start 8 ranks on 4 nodes,restart 8 ranks on 4 nodes"
-unlike "... and no time in the queue" "$out" "in the queue"
+unlike "... and no time in the queue" "$out" "in the queue|earlier"
+sed 's/"1234.1"/"1235.0"/' "$tmp/steps" >"$tmp/jobs"
+report "$tmp/jobs"
+like "another job is another run all the same" "$rc:$out" \
+    "^0:train, job 1235\.0: done;.*  earlier runs +1 .*  interruptions +0 restarts, 0 requeues"
 
 # Barriers of 1 to 40 us, in some order; the first interval had none.
 unlike "nothing of barriers where a record has none" "$out" barrier

@@ -3,6 +3,7 @@
 #include "runtime/record/read.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,6 +110,38 @@ static int read_all(struct lines *l, const char *name, struct record *r, ddp_err
                                        "--ddp-record writes it?", name);
 }
 
+/* ---- the last run ---- */
+
+/* The start's programs have gone on from a checkpoint. */
+static bool has_resumed(const struct record *r, size_t line)
+{
+    for (size_t i = line + 1; i < r->n_lines && r->line[i].event != RECORD_START; i++)
+        if (r->line[i].is_begin)
+            return r->line[i].step > 0;
+    return false;
+}
+
+/* What lies before the last run goes. Where it ran in the same allocation, the last run's time begins with itself. */
+static void keep_last_run(struct record *r)
+{
+    size_t first = 0;
+    for (size_t i = 1; i < r->n_lines; i++) {
+        const struct record_line *l = &r->line[i];
+        const struct record_start *s = &r->start[l->at];
+        if (l->event != RECORD_START || record_is_same_step(s - 1, s) ||
+            (record_is_same_job(s - 1, s) && has_resumed(r, i)))
+            continue;
+        first = i;
+        r->n_earlier++;
+    }
+    if (!first)
+        return;
+    struct record_start *s = &r->start[r->line[first].at];
+    if (record_is_same_job(s - 1, s))
+        s->alloc_t = NAN;
+    record_drop(r, first);
+}
+
 /* ---- the step of each line ---- */
 
 static void carry_steps(struct record *r)
@@ -177,6 +210,7 @@ int record_read_stream(FILE *f, const char *name, struct record *ret, ddp_error_
         record_clear(&r);
         return -1;
     }
+    keep_last_run(&r);
     carry_steps(&r);
     mark_kept(&r);
     *ret = r;

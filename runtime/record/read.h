@@ -1,4 +1,4 @@
-/* read.h - the record of a run, ddp-record(5), read whole: what the job wrote down, line by line, across restarts and
+/* read.h - the record of a run, ddp-record(5), read: what the job wrote down, line by line, across restarts and
  * requeues. Knows lines and members, no clock and no job; what follows from them is in goodput.h. */
 #ifndef DDP_RECORD_READ_H
 #define DDP_RECORD_READ_H
@@ -63,7 +63,8 @@ struct record_line {
     uint64_t kept_to; /* steps beyond this one, if done up to this line, were done again later; UINT64_MAX: none */
 };
 
-/* What each rank did. Cells add up the seconds of computing in as many intervals as fit into RECORD_COLUMNS. */
+/* What each rank did, since a step of Slurm's began that guards or a requeue may have started again. Cells add up the
+ * seconds of computing in as many intervals as fit into RECORD_COLUMNS. */
 struct record_ranks {
     int n;                 /* of the start that had most */
     int n_now;             /* of the last interval */
@@ -86,19 +87,22 @@ struct record {
     size_t n_lines, n_starts, n_trains, n_intervals, n_others;
     uint64_t step; /* that the run is at, by its last line that says one; a checkpoint's is only that of its state */
     size_t n_cut; /* lines that a kill had cut */
+    size_t n_earlier; /* runs in the file before this one */
     struct record_ranks ranks;
     size_t last_begin;            /* the line of the last start */
     unsigned told, told_by_guard; /* of its generation: 1 << event */
 };
 
-/* Reads a record. A guard writes what it knows of any program, beside what a program of libddp's writes itself. So its
- * start counts where the program has none of its own in that generation; of several stops, requeues and ends of a
- * generation the first does; a failure that both tell has the guard's cause and the program's step. What a guard writes
- * of another generation than the last one that began does not count.
- * Lines of unknown events and unknown members are skipped; so is a last line without its end, and lines in a row that
- * were cut, where a start follows the last one, or is on it. Returns 0, and the caller calls record_clear; or -1, with
- * nothing to clear: the file cannot be read (DDP_E_SYSTEM), or is not a record, or of a later version, or exceeds a
- * limit above (DDP_E_DATA); the error names the file and the line. */
+/* Reads the last run of a record: what one job did, over restarts by guards, requeues, and steps that went on from a
+ * checkpoint. Another job's start begins another run, as does that of a step of the same job that did not go on.
+ * A guard writes what it knows of any program, beside what a program of libddp's writes itself. So its start counts
+ * where the program has none of its own in that generation; of several stops, requeues and ends of a generation the
+ * first does; a failure that both tell has the guard's cause and the program's step. What a guard writes of another
+ * generation than the last one that began does not count. Lines of unknown events and unknown members are skipped; so
+ * is a last line without its end, and lines in a row that were cut, where a start follows the last one, or is on it.
+ * Returns 0, and the caller calls record_clear; or -1, with nothing to clear: the file cannot be read (DDP_E_SYSTEM),
+ * or is not a record, or of a later version, or exceeds a limit above (DDP_E_DATA); the error names the file and the
+ * line. */
 int record_read(const char *path, struct record *ret, ddp_error_t *errp);
 int record_read_stream(FILE *f, const char *name, struct record *ret, ddp_error_t *errp);
 

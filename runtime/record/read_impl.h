@@ -13,6 +13,15 @@
  * or DDP_E_DATA, with code RECORD_NO_JSON where the line is not JSON at all; r is as it was. */
 int record_add_line(struct record *r, const char *text, size_t n, ddp_error_t *errp);
 
+/* The first lines go, and what only they have, but for the table of ranks. */
+void record_drop(struct record *r, size_t n_lines);
+
+/* Of the same job, or of none. */
+bool record_is_same_job(const struct record_start *a, const struct record_start *b);
+/* Whether b, a later start than a, is of the same step, which guards have started again, or of the same job, which
+ * Slurm has requeued. Without a job: no. */
+bool record_is_same_step(const struct record_start *a, const struct record_start *b);
+
 /* MEMBER_TEXT: a char * that whoever holds the struct frees; REAL and SECONDS: double; COUNT: uint64_t; INT: int. */
 enum record_type { MEMBER_REAL, MEMBER_SECONDS, MEMBER_COUNT, MEMBER_INT, MEMBER_TEXT };
 struct record_member {

@@ -97,6 +97,17 @@ static int read_nodes(const json_t *line, struct record_start *s, ddp_error_t *e
     return 0;
 }
 
+bool record_is_same_job(const struct record_start *a, const struct record_start *b)
+{
+    size_t n = strcspn(a->job, ".");
+    return n == strcspn(b->job, ".") && !memcmp(a->job, b->job, n);
+}
+
+bool record_is_same_step(const struct record_start *a, const struct record_start *b)
+{
+    return *b->job && record_is_same_job(a, b) && (b->requeue > a->requeue || !strcmp(a->job, b->job));
+}
+
 static int read_start(struct record *r, const json_t *line, ddp_error_t *errp)
 {
     struct record_start *s = &r->start[r->n_starts];
@@ -111,6 +122,8 @@ static int read_start(struct record *r, const json_t *line, ddp_error_t *errp)
                        RECORD_RANKS_MAX);
     if (rc == 0)
         rc = read_nodes(line, s, errp);
+    if (rc == 0 && r->n_starts && !record_is_same_step(s - 1, s))
+        record_ranks_clear(&r->ranks);
     if (rc == 0 && record_ranks_grow(&r->ranks, s->n_ranks) < 0)
         rc = error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %d ranks", s->n_ranks);
     if (rc < 0)
@@ -270,6 +283,14 @@ static bool make_room(void *list, size_t n, size_t size)
     return new != NULL;
 }
 
+static size_t *count_of(struct record *r, enum record_event event)
+{
+    return event == RECORD_START      ? &r->n_starts
+           : event == RECORD_TRAIN    ? &r->n_trains
+           : event == RECORD_INTERVAL ? &r->n_intervals
+                                      : &r->n_others;
+}
+
 /* ---- two writers ---- */
 
 static bool is_same_generation(const struct record_start *a, const struct record_start *b)
@@ -361,8 +382,6 @@ static int read_event(struct record *r, const json_t *line, struct record_line *
     if (l->event != RECORD_START && r->n_starts == 0)
         return error_set(errp, DDP_E_DATA, EINVAL, "a line \"%s\" before the first \"start\": is this a whole record, "
                          "as --ddp-record writes it?", record_event_name(l->event));
-    size_t *n = l->event == RECORD_START ? &r->n_starts : l->event == RECORD_TRAIN ? &r->n_trains
-                : l->event == RECORD_INTERVAL ? &r->n_intervals : &r->n_others;
     int rc = l->event == RECORD_START      ? read_start(r, line, errp)
              : l->event == RECORD_TRAIN    ? read_train(r, line, errp)
              : l->event == RECORD_INTERVAL ? read_interval(r, line, l->step, errp)
@@ -371,7 +390,7 @@ static int read_event(struct record *r, const json_t *line, struct record_line *
         return -1;
     if ((l->event == RECORD_START && join_starts(r, l->is_guards)) || join_failures(r, l))
         return 1;
-    l->at = (*n)++;
+    l->at = (*count_of(r, l->event))++;
     unsigned begun = 1u << RECORD_TRAIN | 1u << RECORD_INTERVAL; /* what a program adds later is no begin */
     l->is_begin = l->event == RECORD_RESUME || (l->event == RECORD_TRAIN && !(r->told & begun));
     r->line[r->n_lines++] = *l;
@@ -427,14 +446,44 @@ int record_add_line(struct record *r, const char *text, size_t n, ddp_error_t *e
     return rc;
 }
 
+/* ---- lines that go ---- */
+
+/* What the first of each array hold, as many as `of` counts. */
+static void clear_first(struct record *r, const struct record *of)
+{
+    for (size_t i = 0; i < of->n_starts; i++)
+        clear_start(&r->start[i]);
+    for (size_t i = 0; i < of->n_trains; i++)
+        free(r->train[i].item);
+    for (size_t i = 0; i < of->n_others; i++)
+        clear_other(&r->other[i]);
+}
+
+static void drop_first(void *list, size_t *n, size_t n_dropped, size_t size)
+{
+    *n -= n_dropped;
+    if (*n && n_dropped)
+        memmove(list, (char *)list + n_dropped * size, *n * size);
+}
+
+void record_drop(struct record *r, size_t n_lines)
+{
+    struct record gone = {0};
+    for (size_t i = 0; i < n_lines; i++)
+        ++*count_of(&gone, r->line[i].event);
+    for (size_t i = n_lines; i < r->n_lines; i++)
+        r->line[i].at -= *count_of(&gone, r->line[i].event);
+    clear_first(r, &gone);
+    drop_first(r->line, &r->n_lines, n_lines, sizeof *r->line);
+    drop_first(r->start, &r->n_starts, gone.n_starts, sizeof *r->start);
+    drop_first(r->train, &r->n_trains, gone.n_trains, sizeof *r->train);
+    drop_first(r->interval, &r->n_intervals, gone.n_intervals, sizeof *r->interval);
+    drop_first(r->other, &r->n_others, gone.n_others, sizeof *r->other);
+}
+
 void record_clear(struct record *r)
 {
-    for (size_t i = 0; i < r->n_starts; i++)
-        clear_start(&r->start[i]);
-    for (size_t i = 0; i < r->n_trains; i++)
-        free(r->train[i].item);
-    for (size_t i = 0; i < r->n_others; i++)
-        clear_other(&r->other[i]);
+    clear_first(r, r);
     free(r->line);
     free(r->start);
     free(r->train);

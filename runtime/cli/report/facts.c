@@ -6,13 +6,14 @@
 #include "runtime/cli/report/report.h"
 
 enum fact {
-    STATE, JOB, BEGAN, TOOK, WHERE, PARAMETERS, BATCH, STEPS, RESTARTS, FIRST_LOSS, LAST_LOSS, VALIDATION, THROUGHPUT,
-    FLOPS, PEAK,
+    STATE, JOB, EARLIER, BEGAN, TOOK, WHERE, PARAMETERS, BATCH, STEPS, RESTARTS, FIRST_LOSS, LAST_LOSS, VALIDATION,
+    THROUGHPUT, FLOPS, PEAK,
     STEP_TIME, EFFICIENCY, SPEEDUP, HIDDEN, BARRIER, SLOWEST, MEMORY, GOODPUT
 };
 const char *const report_fact_label[REPORT_FACTS] = {
     [STATE] = "state",
     [JOB] = "job",
+    [EARLIER] = "earlier runs",
     [BEGAN] = "began",
     [TOOK] = "took",
     [WHERE] = "ran on",
@@ -119,6 +120,10 @@ const char *report_fact(const struct report_run *r, int fact, char *buf, size_t 
     switch ((enum fact)fact) {
     case STATE: snprintf(buf, size, "%.*s", REPORT_TEXT_MAX, r->how); break;
     case JOB: snprintf(buf, size, "%.*s", REPORT_TEXT_MAX, r->start->job); break;
+    case EARLIER:
+        if (r->record.n_earlier)
+            snprintf(buf, size, "%zu in the same record, not shown", r->record.n_earlier);
+        break;
     case BEGAN: report_date(r->goodput.from_t, buf, size); break;
     case TOOK: duration_text(r->goodput.to_t - r->goodput.from_t, buf, size); break;
     case WHERE: where(r, buf, size); break;

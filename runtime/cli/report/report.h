@@ -38,7 +38,7 @@ void report_run_clear(struct report_run *r);
 
 /* ---- facts: a line of text each, alike for every run ---- */
 
-#define REPORT_FACTS 23
+#define REPORT_FACTS 24
 extern const char *const report_fact_label[REPORT_FACTS];
 /* "" where it is not known. Returns buf. */
 const char *report_fact(const struct report_run *r, int fact, char *buf, size_t size);

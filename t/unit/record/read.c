@@ -282,7 +282,7 @@ static void what_a_program_adds_spoils_nothing(void **state)
 static void ranks_are_compared_over_the_same_time(void **state)
 {
     (void)state;
-    char *text = join(START INTERVAL "{\"event\":\"start\",\"v\":1,\"t\":300,\"ranks\":1}\n"
+    char *text = join(START INTERVAL "{\"event\":\"start\",\"v\":1,\"t\":300,\"job\":\"7.0\",\"ranks\":1}\n"
                       "{\"event\":\"interval\",\"t\":310,\"step\":60,\"steps\":10,\"wall_s\":1,\"compute_s\":[9]}\n"
                       START INTERVAL INTERVAL, 120, 50, 420, 60, 430, 110);
     struct record r = good(text);
@@ -295,7 +295,7 @@ static void ranks_are_compared_over_the_same_time(void **state)
 static void waiting_is_compared_over_the_same_time(void **state)
 {
     (void)state;
-    char *text = join(START "{\"event\":\"start\",\"v\":1,\"t\":110,\"ranks\":3}\n" SHORT
+    char *text = join(START "{\"event\":\"start\",\"v\":1,\"t\":110,\"job\":\"7.0\",\"ranks\":3}\n" SHORT
                       ",\"wall_s\":1,\"compute_s\":[9,9,9],\"exposed_s\":[1,2,8],\"memory_bytes\":[7,7,7]}\n"
                       START SHORT ",\"wall_s\":1,\"compute_s\":[3,4],\"exposed_s\":[4,8]}\n" INTERVAL SHORT
                       ",\"wall_s\":1,\"exposed_s\":[1,1]}\n", 420, 60);
@@ -322,6 +322,54 @@ static void ranks_that_are_not_known_are_not_compared(void **state)
     assert_true(r.ranks.memory_bytes[0] == 9 && r.ranks.memory_bytes[1] == 6);
     record_clear(&r);
     free(text);
+}
+
+/* ---- several runs ---- */
+
+#define START_OF "{\"event\":\"start\",\"v\":1,\"t\":200,\"job\":\"%s\",\"ranks\":2,\"requeue\":%d,\"restart\":%d," \
+                 "\"alloc_t\":90}\n"
+#define RESUME "{\"event\":\"resume\",\"t\":201,\"step\":50,\"from\":\"x\",\"took_s\":0}\n"
+
+/* Of a run, and a start behind it. */
+static const struct second {
+    const char *first, *job, *begin; /* which lines follow its start */
+    int requeue, restart;
+    bool goes_on;
+} seconds[] = {
+    {"7.0", "7.0", "", 0, 1, true},      /* by guards */
+    {"7.1", "7.0", "", 1, 0, true},      /* requeued */
+    {"7.0", "7.1", RESUME, 0, 0, true},
+    {"7.0", "7.1", "", 0, 0, false},
+    {"7.0", "17.0", RESUME, 0, 0, false},
+    {"7.0", "8.0", "", 0, 1, false},
+    {"", "", RESUME, 0, 0, true},
+    {"", "", "", 0, 0, false},
+};
+
+static void the_last_run_is_read(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
+        const struct second *s = &seconds[i];
+        bool is_begun = *s->begin, is_same_job = i == 3 || i == 7;
+        char *text = join(START_OF TRAIN INTERVAL END START_OF "%s" INTERVAL END, s->first, 0, 0, 0, 120, 50, "stopped",
+                          s->job, s->requeue, s->restart, s->begin, 230, 100, "done");
+        struct record r = good(text);
+        if (r.n_earlier != !s->goes_on || r.n_lines != (s->goes_on ? 7u : 3u) + is_begun)
+            fail_msg("%s after %s: %zu earlier, %zu lines", s->job, s->first, r.n_earlier, r.n_lines);
+        const struct record_line *end = &r.line[r.n_lines - 1];
+        assert_true(r.line[0].event == RECORD_START && isnan(r.start[0].alloc_t) == (!s->goes_on && is_same_job));
+        assert_string_equal(r.start[r.n_starts - 1].job, s->job);
+        assert_true(r.interval[end[-1].at].n_steps == 50 && end[-1].at == r.n_intervals - 1 && r.step == 100);
+        assert_string_equal(r.other[end->at].text, "done");
+        assert_true(r.n_trains == s->goes_on && r.line[0].step == 0);
+        assert_true(r.ranks.compute_s[0] == (s->goes_on && !is_begun ? 6 : 3)); /* of the same step of Slurm's */
+        record_clear(&r);
+        free(text);
+    }
+    struct record r = good(START "{\"event\":\"start\",\"v\":1,\"t\":110,\"job\":\"8.0\",\"ranks\":3}\n" START);
+    assert_true(r.n_earlier == 2 && r.n_lines == 1 && r.start[0].alloc_t == 90.5);
+    record_clear(&r);
 }
 
 /* ---- a guard's lines ---- */
@@ -414,8 +462,8 @@ static void ranks_fit_into_columns(void **state)
     fputs(START, f);
     for (int i = 1; i <= N; i++)
         fprintf(f, INTERVAL, 100 + i, 50 * i);
-    fputs("{\"event\":\"start\",\"v\":1,\"t\":9999,\"ranks\":3}\n{\"event\":\"interval\",\"t\":9999,\"step\":60000,"
-          "\"steps\":5,\"wall_s\":1,\"compute_s\":[1,2,8]}\n", f);
+    fputs("{\"event\":\"start\",\"v\":1,\"t\":9999,\"job\":\"7.0\",\"ranks\":3}\n"
+          "{\"event\":\"interval\",\"t\":9999,\"step\":60000,\"steps\":5,\"wall_s\":1,\"compute_s\":[1,2,8]}\n", f);
     fclose(f);
     struct record r = good(text);
     const struct record_ranks *t = &r.ranks;
@@ -439,6 +487,7 @@ int main(void)
         cmocka_unit_test(cut_lines_in_a_row_are_let_pass),
         cmocka_unit_test(lines_of_any_length),    cmocka_unit_test(texts_steer_nothing),
         cmocka_unit_test(all_ranks_fit_into_a_line),
+        cmocka_unit_test(the_last_run_is_read),
         cmocka_unit_test(a_program_goes_before_its_guard),
         cmocka_unit_test(a_failure_has_the_guards_cause_and_the_programs_step),
         cmocka_unit_test(a_guard_of_another_generation_is_let_pass),
