@@ -40,6 +40,8 @@ cluster_run "$top_builddir/ddp" report "$record"
 like "ddp report shows it" "$out" "interruptions +1 restart"
 
 rm "$record"
+cluster_run env DDP_RECORD="$record" srun -N2 -n4 --ddp=on,guard=on "$top_builddir/ddp" check
+like "ddp check, before it, keeps none" "$(ls "$tmp/out"):$out" '^:.*(^|'$'\n'')ok '
 # shellcheck disable=SC2016
 cluster_run env DDP_RECORD="$record" srun -N2 --ntasks-per-node=2 --ddp=on,guard=on bash -c '[ $RANK = 3 ] &&
     kill -KILL $$; [ $RANK = 2 ] && trap "sleep 1; exit 1" TERM; while :; do sleep 1; done'

@@ -171,10 +171,16 @@ static const char *find_path(const struct guards_facts *f)
     return path && *path ? path : NULL;
 }
 
+/* `ddp check`, before a job, is no run. */
+static bool is_check(const struct guards_facts *f)
+{
+    return f->argc > 1 && !strcmp(last_part(f->argv[0]), "ddp") && !strcmp(f->argv[1], "check");
+}
+
 /* Between components, whose trees do not know each other, rank 0's. */
 static bool is_candidate(const struct guards_facts *f)
 {
-    return f->local_rank == 0 && (f->is_whole || f->rank == 0);
+    return !is_check(f) && f->local_rank == 0 && (f->is_whole || f->rank == 0);
 }
 
 /* The caller frees it; NULL: there is none, or no memory. */
