@@ -127,6 +127,7 @@ static void put_each(ddp_t *d, const char *name, double (*f)(const struct pace_o
     free(x);
 }
 
+#define COMPUTED (1u << DDP_PART_DATA | 1u << DDP_PART_FORWARD | 1u << DDP_PART_BACKWARD)
 static double compute_of(const struct pace_own *o)
 {
     return o->part_s[DDP_PART_DATA] + o->part_s[DDP_PART_FORWARD] + o->part_s[DDP_PART_BACKWARD];
@@ -154,10 +155,13 @@ static void put_pace(ddp_t *d, bool has_steps)
     const struct pace_interval *i = &d->pace.last;
     recorder_enter(r, "parts");
     for (int k = 0; k < DDP_PARTS; k++)
-        recorder_number(r, record_part_name(k), i->part_s[k]);
+        recorder_number(r, record_part_name(k), d->parts.untold >> k & 1 ? NAN : i->part_s[k]);
     recorder_leave(r);
     recorder_number(r, "hidden_s", d->device || !has_steps ? NAN : i->hidden_s);
-    put_each(d, "compute_s", compute_of);
+    if ((d->parts.untold & COMPUTED) == COMPUTED)
+        recorder_text(r, "compute_s", NULL);
+    else
+        put_each(d, "compute_s", compute_of);
     put_each(d, "exposed_s", exposed_of);
     recorder_number(r, "baseline_s", i->baseline_s);
     recorder_number(r, "efficiency", i->efficiency);

@@ -53,6 +53,7 @@ EXPORT int ddp_state_open(ddp_t *d, ddp_error_t *errp)
     stop_catch(&d->save.stop, d->stop_signals);
     d->state.micro.began_ns = clock_ns();
     d->phase = PHASE_STATE;
+    d->parts.untold = 1u << DDP_PART_DATA | 1u << DDP_PART_FORWARD | 1u << DDP_PART_BACKWARD | 1u << DDP_PART_OPTIMIZER;
     parts_begin(&d->parts);
     events_open(d);
     return 0;
@@ -147,6 +148,7 @@ EXPORT int ddp_state_part(ddp_t *d, enum ddp_part part, ddp_error_t *errp)
     if ((unsigned)part >= DDP_PARTS)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_state_part: no part %d: there are those of enum "
                          "ddp_part, 0 to %d", d->team.me.rank, (int)part, DDP_PARTS - 1);
+    d->parts.untold &= ~(1u << part);
     return (int)parts_go(&d->parts, part);
 }
 

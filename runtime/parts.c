@@ -141,7 +141,8 @@ enum ddp_part parts_go(struct parts *p, enum ddp_part next)
 void parts_restart(struct parts *p)
 {
     *p = (struct parts){
-        .since_ns = clock_ns(), .part = DDP_PART_OTHER, .counted = DDP_PART_OTHER, .clock = p->clock};
+        .since_ns = clock_ns(), .part = DDP_PART_OTHER, .counted = DDP_PART_OTHER, .clock = p->clock,
+        .untold = p->untold};
     if (p->clock && p->clock->mark(p->clock->ctx, 0) < 0)
         parts_off(p);
     p->n_marked = p->n_reached = 1; /* where it begins */

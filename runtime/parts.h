@@ -39,6 +39,7 @@ struct parts {
     enum ddp_part part;    /* the present one, for the host */
     enum ddp_part counted; /* the one whose end comes next: on a device an earlier one */
     uint64_t ns[DDP_PARTS]; /* those that are over */
+    unsigned untold;        /* 1 << part: one whose time only the program knows, and it has never told */
     const struct parts_clock *clock; /* NULL: the host's */
     struct parts_mark mark[PARTS_MARKS];
     uint64_t n_marked, n_reached; /* marks; the last that was reached is where the counted part began */
@@ -65,7 +66,7 @@ static inline void parts_on(struct parts *p, const struct parts_clock *clock)
 void parts_off(struct parts *p);
 
 void parts_begin(struct parts *p);   /* with DDP_PART_OTHER; nothing where it has begun */
-void parts_restart(struct parts *p); /* forgets all, and begins */
+void parts_restart(struct parts *p); /* forgets all but untold, and begins */
 
 /* The present part was another one from its beginning. */
 void parts_rename(struct parts *p, enum ddp_part part);

@@ -55,8 +55,9 @@ static const struct family {
 
 _Static_assert((int)DDP_PARTS == (int)RECORD_PARTS, "a record has the parts of a step");
 
-static void write_text(struct textfile *t)
+static void write_text(ddp_t *d)
 {
+    struct textfile *t = &d->events.textfile;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         prometheus_family(&t->file, families[i].name, families[i].type, families[i].help);
         prometheus_sample(&t->file, NULL, *(const double *)((const char *)&t->v + families[i].at));
@@ -66,7 +67,7 @@ static void write_text(struct textfile *t)
     for (int i = 0; i < DDP_PARTS; i++) {
         char label[32];
         snprintf(label, sizeof label, "part=\"%s\"", record_part_name(i));
-        prometheus_sample(&t->file, label, t->v.part_s[i]);
+        prometheus_sample(&t->file, label, d->parts.untold >> i & 1 ? NAN : t->v.part_s[i]);
     }
     prometheus_family(&t->file, "ddp_slow_rank_ratio", GAUGE,
                       "The slowest rank's computing time over the median rank's, where it is a slow one.");
@@ -79,7 +80,7 @@ static void save(ddp_t *d)
     ddp_error_t why;
     t->v.now_t = floor(recorder_now());
     prometheus_begin(&t->file);
-    write_text(t);
+    write_text(d);
     if (prometheus_end(&t->file, &why) == 0 || t->was_told)
         return;
     t->was_told = true;

@@ -38,6 +38,9 @@ cluster_run scontrol -o show job "${job%.*}"
 like "... and so does the job's comment" "$out" ' Comment=ddp: goodput [0-9.]+% of [^:]*: lost '
 cluster_run "$top_builddir/ddp" report "$record"
 like "ddp report shows it" "$out" "interruptions +1 restart"
+unlike "... without steps, of which it has none" "$out" "step|  [0-9:.]+ +[0-9]+  [a-z]"
+cluster_run "$top_builddir/ddp" report "$record" "$record"
+unlike "... nor beside another" "$out" "step"
 
 rm "$record"
 cluster_run env DDP_RECORD="$record" srun -N2 -n4 --ddp=on,guard=on "$top_builddir/ddp" check

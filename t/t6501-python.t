@@ -110,6 +110,16 @@ is "Prometheus' file: the peak is that of all ranks to the end" \
     "$rc:$err$(sed -n 's/^ddp_memory_peak_bytes{.*} //p' "$tmp/peak.prom")" "0:$(peaks | tail -n 1)"
 ok "... which was another's than rank 0's" test "$(peaks | tail -n 1)" -gt $(($(peaks | head -n 1) + (32 << 20)))
 is "... and without items there is no sample of them" "$(grep -c '^ddp_items_total' "$tmp/peak.prom")" 0
+is "... nor of parts that no part() has told, in the record null" \
+    "$(sed -n 's/.*part="\([a-z]*\).*/\1/p' "$tmp/peak.prom" | xargs)
+$(grep -o '"data": .*, "exposed"\|"optimizer": [^,]*\|"compute_s": [^,]*' "$tmp/peak" | sort -u)" \
+    'exposed checkpoint other
+"compute_s": null
+"data": null, "forward": null, "backward": null, "exposed"
+"optimizer": null'
+run "$top_builddir/ddp" report "$tmp/peak"
+is "... and not reported" "$(sed -n "/step's time/,/^\$/s/^  \([a-z]*\) .*/\1/p" <<<"$out" | xargs)" \
+    "exposed checkpoint other"
 # goodput of two ranks, in a job whose Slurm is these two programs
 mkdir "$tmp/bin"
 printf '#!/bin/sh\nfor format; do :; done\necho "$format" | sed "s/%%i/4711/; s/%%k/mine/"\n' >"$tmp/bin/squeue"

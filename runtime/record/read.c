@@ -148,6 +148,7 @@ static void carry_steps(struct record *r)
 {
     for (size_t i = 0; i < r->n_lines; i++) {
         struct record_line *l = &r->line[i];
+        r->has_steps |= l->has_step;
         if (!l->has_step)
             l->step = r->step;
         else if (l->event != RECORD_CHECKPOINT)

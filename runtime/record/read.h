@@ -39,6 +39,7 @@ struct record_interval {
     uint64_t n_steps, items, skipped;
     double wall_s, loss, lr, grad_norm, hidden_s, baseline_s, efficiency, barrier_s;
     double part_s[RECORD_PARTS]; /* 0 where it is not told */
+    unsigned parts_told;         /* 1 << part */
     double memory_bytes;         /* of the rank with most */
     double compute_s;            /* of the median rank; of an even number the lower one */
     double slowest_s;            /* of the slowest rank */
@@ -85,6 +86,7 @@ struct record {
     struct record_interval *interval;
     struct record_other *other;
     size_t n_lines, n_starts, n_trains, n_intervals, n_others;
+    bool has_steps; /* some line tells one */
     uint64_t step; /* that the run is at, by its last line that says one; a checkpoint's is only that of its state */
     size_t n_cut; /* lines that a kill had cut */
     size_t n_earlier; /* runs in the file before this one */

@@ -237,6 +237,8 @@ static int read_interval(struct record *r, const json_t *line, uint64_t step, dd
         const json_t *part = json_object_get(parts, record_part_name(p));
         if (part && !json_is_null(part) && !record_store(part, MEMBER_SECONDS, &v->part_s[p]))
             return record_bad(errp, "interval", "parts", "has impossible");
+        if (part && !json_is_null(part))
+            v->parts_told |= 1u << p;
     }
     return read_ranks(r, line, v, step, errp);
 }

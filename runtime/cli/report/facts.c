@@ -132,7 +132,10 @@ const char *report_fact(const struct report_run *r, int fact, char *buf, size_t 
             report_si((double)r->train->parameters, "", buf, size);
         break;
     case BATCH: batch(r, buf, size); break;
-    case STEPS: steps(r, buf, size); break;
+    case STEPS:
+        if (r->record.has_steps)
+            steps(r, buf, size);
+        break;
     case RESTARTS: interruptions(r, buf, size); break;
     case FIRST_LOSS: loss(r->first_loss, 0, false, buf, size); break;
     case LAST_LOSS: loss(r->last_loss, 0, false, buf, size); break;

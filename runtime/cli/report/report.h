@@ -20,6 +20,7 @@ struct report_run {
     uint64_t n_steps, n_skipped;       /* steps that were done, those that were done again twice */
     uint64_t least_step, most_step;    /* of the intervals, where they begin and end; least > most: there are none */
     double wall_s, part_s[RECORD_PARTS], items; /* of all intervals */
+    unsigned parts_told;                        /* in any of them: 1 << part */
     double hidden_s;                            /* likewise; NAN: not known */
     double first_loss, last_loss, best_validation;         /* NAN: none */
     uint64_t best_step;

@@ -39,6 +39,7 @@ static void add_interval(struct report_run *r, const struct record_line *l, stru
         r->hidden_s = (isnan(r->hidden_s) ? 0 : r->hidden_s) + v->hidden_s;
     for (int p = 0; p < RECORD_PARTS; p++)
         r->part_s[p] += v->part_s[p];
+    r->parts_told |= v->parts_told;
     if (!isnan(v->loss)) {
         r->first_loss = isnan(r->first_loss) ? v->loss : r->first_loss;
         r->last_loss = v->loss;

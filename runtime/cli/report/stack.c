@@ -50,9 +50,10 @@ static void put_parts_legend(FILE *f, const struct report_run *r)
     char took[32], share[32];
     fputs("<ul class=\"legend\">", f);
     for (int p = 0; p < RECORD_PARTS; p++)
-        fprintf(f, "<li><i style=\"background:var(--%s)\"></i>%s %s, %s</li>", record_part_name(p), record_part_name(p),
-                report_percent(r->part_s[p] / r->wall_s, share, sizeof share),
-                duration_text(r->part_s[p] / (double)r->n_steps, took, sizeof took));
+        if (r->parts_told >> p & 1)
+            fprintf(f, "<li><i style=\"background:var(--%s)\"></i>%s %s, %s</li>", record_part_name(p),
+                    record_part_name(p), report_percent(r->part_s[p] / r->wall_s, share, sizeof share),
+                    duration_text(r->part_s[p] / (double)r->n_steps, took, sizeof took));
     fputs("</ul>", f);
 }
 

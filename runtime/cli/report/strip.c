@@ -84,8 +84,10 @@ static void put_events(FILE *f, const struct report_run *r, bool is_open)
     for (size_t i = 0; i < n; i++) {
         if (left_out && i == REPORT_EVENTS_MAX / 2)
             fprintf(f, "<tr><td></td><td></td><td></td><td>%zu more</td></tr>", left_out);
-        fprintf(f, "<tr><td>%s</td><td class=\"n\">%" PRIu64 "</td><td class=\"%s\">%s</td><td>",
-                report_clock(event[i].t, span_s, when, sizeof when), event[i].step, event[i].kind, event[i].kind);
+        fprintf(f, "<tr><td>%s</td><td class=\"n\">", report_clock(event[i].t, span_s, when, sizeof when));
+        if (r->record.has_steps)
+            fprintf(f, "%" PRIu64, event[i].step);
+        fprintf(f, "</td><td class=\"%s\">%s</td><td>", event[i].kind, event[i].kind);
         report_escape(f, event[i].text);
         fputs("</td></tr>", f);
     }

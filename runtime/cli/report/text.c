@@ -53,13 +53,20 @@ static void put_facts(FILE *f, const struct report_run *r)
             fprintf(f, "  %-22s%s\n", report_fact_label[i], text);
 }
 
+static bool has_parts(const struct report_run *r)
+{
+    return r->wall_s > 0 && r->n_steps > 0;
+}
+
 static void put_parts(FILE *f, const struct report_run *r, bool is_wide)
 {
     char took[32], share[32];
-    if (!(r->wall_s > 0) || r->n_steps == 0)
+    if (!has_parts(r))
         return;
     fprintf(f, "\nwhere a step's time goes\n");
     for (int p = 0; p < RECORD_PARTS; p++) {
+        if (!(r->parts_told >> p & 1))
+            continue;
         fprintf(f, "  %-18s %12s %8s  ", record_part_name(p),
                 duration_text(r->part_s[p] / (double)r->n_steps, took, sizeof took),
                 report_percent(r->part_s[p] / r->wall_s, share, sizeof share));
@@ -110,14 +117,17 @@ static void put_line(FILE *f, const struct report_run *r, const struct report_ev
 
 static void put_events(FILE *f, const struct report_run *r, const struct report_event *event, size_t n, size_t left_out)
 {
-    char when[32];
+    char when[32], step[32] = "";
     double span_s = r->goodput.to_t - r->goodput.from_t;
-    fprintf(f, "\n  %-14s %10s  %s\n", "when", "step", "what");
+    bool has_steps = r->record.has_steps;
+    fprintf(f, "\n  %-14s %10s  %s\n", "when", has_steps ? "step" : "", "what");
     for (size_t i = 0; i < n; i++) {
         if (left_out && i == REPORT_EVENTS_MAX / 2)
             fprintf(f, "  ... %zu more\n", left_out);
-        fprintf(f, "  %-14s %10" PRIu64 "  %-10s  %s\n", report_clock(event[i].t, span_s, when, sizeof when),
-                event[i].step, event[i].kind, event[i].text);
+        if (has_steps)
+            snprintf(step, sizeof step, "%" PRIu64, event[i].step);
+        fprintf(f, "  %-14s %10s  %-10s  %s\n", report_clock(event[i].t, span_s, when, sizeof when), step,
+                event[i].kind, event[i].text);
     }
     if (r->record.n_cut)
         fprintf(f, "  %zu line%s had been cut\n", r->record.n_cut, PLURAL(r->record.n_cut));
@@ -189,6 +199,7 @@ void report_columns(FILE *f, const struct report_run *runs, int n)
 {
     struct table t = {.f = f, .n = n};
     char text[REPORT_RUNS_MAX][REPORT_TEXT_MAX], took[32], share[32];
+    bool any_parts = false;
     measure(&t, runs);
     for (int i = 0; i < n; i++)
         snprintf(text[i], sizeof text[i], "%s", runs[i].name);
@@ -198,10 +209,13 @@ void report_columns(FILE *f, const struct report_run *runs, int n)
             report_fact(&runs[i], k, text[i], sizeof text[i]);
         put_row(&t, report_fact_label[k], text);
     }
-    fprintf(f, "\nwhere a step's time goes\n");
+    for (int i = 0; i < n; i++)
+        any_parts |= has_parts(&runs[i]);
+    if (any_parts)
+        fprintf(f, "\nwhere a step's time goes\n");
     for (int p = 0; p < RECORD_PARTS; p++) {
         for (int i = 0; i < n; i++)
-            if (runs[i].n_steps && runs[i].wall_s > 0)
+            if (has_parts(&runs[i]) && runs[i].parts_told >> p & 1)
                 snprintf(text[i], sizeof text[i], "%6s %s",
                          report_percent(runs[i].part_s[p] / runs[i].wall_s, share, sizeof share),
                          duration_text(runs[i].part_s[p] / (double)runs[i].n_steps, took, sizeof took));
