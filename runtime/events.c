@@ -1,5 +1,3 @@
-#include <config.h> /* program_invocation_short_name */
-
 #include "runtime/events.h"
 
 #include <errno.h>
@@ -12,6 +10,7 @@
 #include "runtime/base/num.h"
 #include "runtime/handle.h"
 #include "runtime/record/line.h"
+#include "runtime/record/program.h"
 
 /* The line that was begun. */
 static void end(ddp_t *d)
@@ -65,10 +64,12 @@ static void put_ranks(struct recorder *r, const struct world *w)
 static void start(ddp_t *d)
 {
     struct recorder *r = &d->events.file;
+    char program[PROGRAM_NAME_MAX + 1];
+    program_own_name(program);
     recorder_begin(r, "start");
     recorder_count(r, "v", RECORD_VERSION);
     recorder_job(r);
-    recorder_text(r, "program", program_invocation_short_name);
+    recorder_text(r, "program", program);
     recorder_text(r, "version", DDP_VERSION);
     recorder_count(r, "restart", (uint64_t)number_of("DDP_RESTART"));
     put_ranks(r, d->team.map);

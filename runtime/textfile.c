@@ -1,8 +1,5 @@
-#include <config.h> /* program_invocation_short_name */
-
 #include "runtime/textfile.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -12,6 +9,7 @@
 #include "runtime/base/num.h"
 #include "runtime/handle.h"
 #include "runtime/record/line.h"
+#include "runtime/record/program.h"
 #include "runtime/record/write.h"
 #include "runtime/sched/slurm.h"
 
@@ -92,13 +90,15 @@ static void save(ddp_t *d)
 void textfile_open(ddp_t *d, const char *path, double began_t)
 {
     struct textfile *t = &d->events.textfile;
+    char program[PROGRAM_NAME_MAX + 1];
     const char *restarts = getenv("DDP_RESTART");
     int n_restarts = 0;
+    program_own_name(program);
     num_int(restarts ? restarts : "0", 0, INT32_MAX, &n_restarts);
     prometheus_open(&t->file, path);
     prometheus_label(&t->file, "jobid", getenv("SLURM_JOB_ID"));
     prometheus_label(&t->file, "stepid", getenv("SLURM_STEP_ID"));
-    prometheus_label(&t->file, "program", program_invocation_short_name);
+    prometheus_label(&t->file, "program", program);
     t->v = (struct textfile_values){
         .up = 1, .began_t = floor(began_t), .n_restarts = n_restarts, .n_requeues = slurm_restarts(),
         .n_ranks = d->team.me.size, .n_nodes = d->team.map->n_nodes, .loss = NAN, .lr = NAN, .grad_norm = NAN,

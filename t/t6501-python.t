@@ -100,6 +100,7 @@ ranks 2 "${probe[@]}" progress "$top_builddir/ddp"
 like "ddp ps shows the steps" "$rc:$out" '^0:run-.* step 3, all-reduce [0-9]+ ' || diag "$err"
 ranks 2 env DDP_RECORD="$tmp/record" "${probe[@]}" record "$tmp/recorded"
 is "record(): an event of the program's own; what is wrong is said" "$rc:$err$(sort -u <<<"$out")" "0:ok"
+like "... and is named by its script" "$(head -n 1 "$tmp/record")" '"program": "python3?[0-9.]* pyprobe.py"'
 is "... from rank 0 alone" "$(sed -n 's/, "t": [0-9.]*//; /"epoch"\|"validation"/p' "$tmp/record")" '{"event": "epoch"}
 {"event": "validation", "step": 3, "loss": 2.5, "worst": null, "each": [[1, null], {"a": null}], "name": "\"\n\u2603"}'
 ranks 2 "${probe[@]}" record "$tmp/unrecorded"

@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += librecord.la librecordread.la
 librecord_la_SOURCES = \
 	%D%/line.h \
 	%D%/number.c %D%/number.h \
+	%D%/program.c %D%/program.h \
 	%D%/prometheus.c %D%/prometheus.h \
 	%D%/write.c %D%/write.h
 librecord_la_LIBADD = $(JANSSON_LIBS)
@@ -18,6 +19,8 @@ librecordread_la_LIBADD = $(JANSSON_LIBS)
 
 UNIT_TESTS += t/unit/record/goodput.t
 t_unit_record_goodput_t_SOURCES = t/unit/record/goodput.c
+UNIT_TESTS += t/unit/record/program.t
+t_unit_record_program_t_SOURCES = t/unit/record/program.c
 UNIT_TESTS += t/unit/record/prometheus.t
 t_unit_record_prometheus_t_SOURCES = t/unit/record/prometheus.c
 UNIT_TESTS += t/unit/record/read.t

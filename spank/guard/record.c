@@ -13,6 +13,7 @@
 #include "runtime/base/notice.h"
 #include "runtime/record/goodput.h"
 #include "runtime/record/line.h"
+#include "runtime/record/program.h"
 #include "runtime/record/write.h"
 #include "runtime/sched/comment.h"
 #include "runtime/sched/slurm.h"
@@ -27,23 +28,6 @@ static void begin(struct recorder *w, const char *event, double t)
 {
     recorder_begin_at(w, event, t);
     recorder_text(w, "by", "guard");
-}
-
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-/* "python train.py", "train". */
-static void put_program(struct recorder *w, const struct guards_facts *f)
-{
-    char name[128] = "";
-    if (f->argc > 0)
-        snprintf(name, sizeof name, "%.60s", last_part(f->argv[0]));
-    if (f->argc > 1 && *f->argv[1] && *f->argv[1] != '-')
-        snprintf(name + strlen(name), sizeof name - strlen(name), " %.60s", last_part(f->argv[1]));
-    recorder_text(w, "program", name);
 }
 
 struct names {
@@ -73,10 +57,12 @@ static void put_nodes(struct recorder *w, const struct guards_facts *f)
 
 static void put_start(struct recorder *w, const struct guards_facts *f, const struct guard_note *n)
 {
+    char program[PROGRAM_NAME_MAX + 1];
+    program_name(f->argc, f->argv, program);
     begin(w, "start", n->t);
     recorder_count(w, "v", RECORD_VERSION);
     recorder_job(w);
-    put_program(w, f);
+    recorder_text(w, "program", program);
     recorder_text(w, "version", PACKAGE_VERSION);
     recorder_count(w, "restart", (uint64_t)n->restart);
     recorder_count(w, "ranks", (uint64_t)n->size);
@@ -174,7 +160,9 @@ static const char *find_path(const struct guards_facts *f)
 /* `ddp check`, before a job, is no run. */
 static bool is_check(const struct guards_facts *f)
 {
-    return f->argc > 1 && !strcmp(last_part(f->argv[0]), "ddp") && !strcmp(f->argv[1], "check");
+    char program[PROGRAM_NAME_MAX + 1];
+    program_name(f->argc, f->argv, program);
+    return !strcmp(program, "ddp check");
 }
 
 /* Between components, whose trees do not know each other, rank 0's. */

@@ -61,8 +61,7 @@ void ps_write(FILE *f, const struct ps_rank *r);
 bool ps_read(const char *line, struct ps_rank *ret);
 
 /* A table, sorted by step and rank, and below it, of each step in which ranks wait for others, who has not entered
- * which collective; and on which node ddp-waits is missing, the first of
- * them: `helper` is its path. */
+ * which collective; and on which node, the first one, ddp-waits is missing: `helper` is its path. */
 void ps_show(FILE *f, struct ps_list *l, const char *helper);
 
 #endif
