@@ -42,13 +42,6 @@ static double process_began(void)
     return recorder_now() - up_s + (double)ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
-static int number_of(const char *variable)
-{
-    const char *text = getenv(variable);
-    int n;
-    return text && num_int(text, 0, INT32_MAX, &n) == 0 ? n : 0;
-}
-
 static void put_ranks(struct recorder *r, const struct world *w)
 {
     const char **node = calloc((size_t)w->n_nodes, sizeof *node);
@@ -71,7 +64,7 @@ static void start(ddp_t *d)
     recorder_job(r);
     recorder_text(r, "program", program);
     recorder_text(r, "version", DDP_VERSION);
-    recorder_count(r, "restart", (uint64_t)number_of("DDP_RESTART"));
+    recorder_count(r, "restart", (uint64_t)num_variable("DDP_RESTART", INT32_MAX));
     put_ranks(r, d->team.map);
     recorder_text(r, "device", d->device ? "cuda" : "cpu");
     recorder_time(r, "began_t", process_began());

@@ -91,19 +91,16 @@ void textfile_open(ddp_t *d, const char *path, double began_t)
 {
     struct textfile *t = &d->events.textfile;
     char program[PROGRAM_NAME_MAX + 1];
-    const char *restarts = getenv("DDP_RESTART");
-    int n_restarts = 0;
     program_own_name(program);
-    num_int(restarts ? restarts : "0", 0, INT32_MAX, &n_restarts);
     prometheus_open(&t->file, path);
     prometheus_label(&t->file, "jobid", getenv("SLURM_JOB_ID"));
     prometheus_label(&t->file, "stepid", getenv("SLURM_STEP_ID"));
     prometheus_label(&t->file, "program", program);
     t->v = (struct textfile_values){
-        .up = 1, .began_t = floor(began_t), .n_restarts = n_restarts, .n_requeues = slurm_restarts(),
-        .n_ranks = d->team.me.size, .n_nodes = d->team.map->n_nodes, .loss = NAN, .lr = NAN, .grad_norm = NAN,
-        .step_s = NAN, .efficiency = NAN, .barrier_s = NAN, .memory_bytes = NAN, .slow_factor = NAN,
-        .ckpt_step = NAN, .ckpt_bytes = NAN, .ckpt_t = NAN};
+        .up = 1, .began_t = floor(began_t), .n_restarts = (double)num_variable("DDP_RESTART", INT32_MAX),
+        .n_requeues = slurm_restarts(), .n_ranks = d->team.me.size, .n_nodes = d->team.map->n_nodes, .loss = NAN,
+        .lr = NAN, .grad_norm = NAN, .step_s = NAN, .efficiency = NAN, .barrier_s = NAN, .memory_bytes = NAN,
+        .slow_factor = NAN, .ckpt_step = NAN, .ckpt_bytes = NAN, .ckpt_t = NAN};
     t->v.n_steps_done = (double)d->state.optimizer.n_steps;
     save(d);
 }

@@ -65,6 +65,13 @@ static locale_t use_points(void)
     return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
 }
 
+int64_t num_variable(const char *name, int64_t max)
+{
+    int64_t n = 0;
+    num_i64(getenv(name), 0, max, &n);
+    return n;
+}
+
 int num_double(const char *text, double min, double max, double *ret)
 {
     if (!text || !*text || strspn(text, "0123456789.eE+-") != strlen(text))

@@ -12,6 +12,9 @@ int num_i64(const char *text, int64_t min, int64_t max, int64_t *ret);
 int num_int(const char *text, int min, int max, int *ret);
 int num_u64(const char *text, uint64_t max, uint64_t *ret);
 
+/* The environment's variable; 0 where it is none in [0, max]. */
+int64_t num_variable(const char *name, int64_t max);
+
 /* Finite decimal number in [min, max] ("3e-3" is one; "inf", "nan" and hexadecimal are not), with a point in every
  * language. Same errors. */
 int num_double(const char *text, double min, double max, double *ret);

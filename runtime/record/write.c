@@ -253,13 +253,6 @@ void recorder_leave(struct recorder *r)
 
 /* ---- Slurm's ---- */
 
-static uint64_t number_of(const char *variable)
-{
-    const char *text = getenv(variable);
-    int64_t n;
-    return text && num_i64(text, 0, INT64_MAX, &n) == 0 ? (uint64_t)n : 0;
-}
-
 void recorder_job(struct recorder *r)
 {
     char name[64] = "";
@@ -267,8 +260,8 @@ void recorder_job(struct recorder *r)
     if (job)
         snprintf(name, sizeof name, "%.24s%s%.24s", job, step ? "." : "", step ? step : "");
     recorder_text(r, "job", name);
-    recorder_count(r, "requeue", number_of("SLURM_RESTART_COUNT"));
-    recorder_time(r, "alloc_t", (double)number_of("SLURM_JOB_START_TIME"));
+    recorder_count(r, "requeue", (uint64_t)num_variable("SLURM_RESTART_COUNT", INT32_MAX));
+    recorder_time(r, "alloc_t", (double)num_variable("SLURM_JOB_START_TIME", INT64_MAX));
 }
 
 /* ---- what a program adds ---- */

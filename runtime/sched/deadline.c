@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -92,13 +91,12 @@ void deadline_ask(struct deadline *d)
 
 void deadline_open(struct deadline *d)
 {
-    const char *end = getenv("SLURM_JOB_END_TIME");
-    int64_t end_s;
+    int64_t end_s = num_variable("SLURM_JOB_END_TIME", INT64_MAX);
     *d = (struct deadline){.end_s = DEADLINE_NONE, .cancel_fd = {-1, -1}};
     d->is_in_job = slurm_job_id(d->id) && pipe2(d->cancel_fd, O_CLOEXEC) == 0;
     if (!d->is_in_job)
         return;
-    if (end && num_i64(end, 1, INT64_MAX, &end_s) == 0)
+    if (end_s)
         d->end_s = on_our_clock(end_s);
     else
         deadline_ask(d);

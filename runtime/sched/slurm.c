@@ -25,9 +25,7 @@ bool slurm_job_id(char ret[SLURM_ID_MAX + 1])
 
 int slurm_restarts(void)
 {
-    const char *text = getenv("SLURM_RESTART_COUNT");
-    int n;
-    return text && num_int(text, 0, INT32_MAX, &n) == 0 ? n : 0;
+    return (int)num_variable("SLURM_RESTART_COUNT", INT32_MAX);
 }
 
 /* The value of the first " KEY=VALUE" behind the job's name; of what users write, all else comes behind what is looked

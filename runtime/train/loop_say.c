@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "runtime/base/clock.h"
@@ -116,11 +115,8 @@ static double recent_rate(const struct loop_recent *r)
  * 23.02 on; NAN: not known. */
 static double limit_s(const struct ddp_metrics *m)
 {
-    const char *text = getenv("SLURM_JOB_END_TIME");
-    int64_t end = (int64_t)m->end_t;
-    if (!end && (!text || num_i64(text, 1, INT64_MAX, &end) < 0))
-        return NAN;
-    return difftime((time_t)end, time(NULL));
+    int64_t end = m->end_t > 0 ? (int64_t)m->end_t : num_variable("SLURM_JOB_END_TIME", INT64_MAX);
+    return end ? difftime((time_t)end, time(NULL)) : NAN;
 }
 
 static void draw(struct loop_say *t, const struct ddp_step *s, const struct ddp_metrics *m, uint64_t now)

@@ -50,6 +50,20 @@ static void numbers_are_strict(void **state)
     assert_int_equal(num_bool("On", &b), -1);
 }
 
+static void a_variable_that_is_no_number_counts_as_none(void **state)
+{
+    static const char *const bad[] = {"", "x", "-1", "1 ", "2147483648"};
+    (void)state;
+    assert_int_equal(num_variable("DDP_UNIT_NUMBER", INT32_MAX), 0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        setenv("DDP_UNIT_NUMBER", bad[i], 1);
+        assert_int_equal(num_variable("DDP_UNIT_NUMBER", INT32_MAX), 0);
+    }
+    setenv("DDP_UNIT_NUMBER", "2147483647", 1);
+    assert_int_equal(num_variable("DDP_UNIT_NUMBER", INT32_MAX), INT32_MAX);
+    unsetenv("DDP_UNIT_NUMBER");
+}
+
 static void lists_are_asked_whether_they_have_all(void **state)
 {
     (void)state;
@@ -312,6 +326,7 @@ static void want_of_memory_makes_no_json_wrong(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(numbers_are_strict),           cmocka_unit_test(errors_are_one_line_that_fits),
+    cmocka_unit_test(a_variable_that_is_no_number_counts_as_none),
     cmocka_unit_test(lists_are_asked_whether_they_have_all),
     cmocka_unit_test(a_deadline_is_never_in_the_past),
     cmocka_unit_test(io_is_whole_and_bounded),      cmocka_unit_test(connections_are_bounded),
