@@ -393,13 +393,15 @@ static void settle(guards_t *g)
     decide(g, &g->first, !g->is_first_told || !g->first.next);
 }
 
-/* Nobody has asked the step to end, and nobody else was ended. */
+/* Nobody has asked the step to end, and nobody else was ended. Where this program has ended well, or all others have,
+ * it may be at its end all the same. */
 static void hear_asked(guards_t *g)
 {
+    bool is_end = g->is_ending || g->is_asked || g->is_stopping || g->is_over || g->is_finished || guards_is_last(g);
     struct death d = g->asked;
     g->asked_at = 0;
     d.kind = DEATH_ENDED;
-    if (g->is_alone && !g->is_ending && !g->is_asked && !g->is_stopping && !g->is_over)
+    if (g->is_alone && !is_end)
         hear(g, &d);
 }
 

@@ -162,7 +162,7 @@ void guards_report(guards_t *g, const struct death *d);
 /* This guard's program has ended with code 0, or by a signal by which Slurm ends steps, stands still, or goes on again
  * (DEATH_NONE): no death, but when another program fails by an exit code, which may come from that, the user is told of
  * it. Such a signal that nobody asked the step's guards to pass on, and that has ended one program only within
- * GUARDS_ALONE_S, was a death. */
+ * GUARDS_ALONE_S, was a death, if rank 0's program runs then, or others do where it is that. */
 void guards_suspect(guards_t *g, const struct death *d);
 
 /* Once in ACTIVITY_S: what this guard's program does. kind DEATH_BUSY: it computes; else how is 1: it waits, or 0.

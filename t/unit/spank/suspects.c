@@ -67,6 +67,7 @@ static void who_is_ended_alone_has_died(void **state)
         {{DO_BE_ENDED, DO_BE_ENDED}, -1},
         {{DO_BE_ENDED, 0, DO_EXPECT_END}, -1},
         {{DO_BE_ENDED, DO_STOP}, -1},
+        {{DO_BE_ENDED, 0, 0, DO_FINISH}, -1},
     };
     struct members m = {.n = 0};
     (void)state;
