@@ -158,17 +158,21 @@ run env top_srcdir="$top_srcdir" top_builddir="$top_builddir" bash "$tmp/lost.t"
 like "a test that fails says which daemon has ended, with its last lines" "$err" "^# n2 has ended: .*slurmd"
 unlike "... and no other" "$err" "(n1|munged|slurmctld|own) has ended"
 
-# Lines of srun's that come and go with the load.
-cat >"$tmp/said" <<'SAID'
+# Lines that come and go with the load.
+cat >"$tmp/said" <<SAID
 srun: job 12 queued and waiting for resources
 srun: job 12 has been allocated resources
 srun: Job 12 step creation temporarily disabled, retrying (Requested nodes are busy)
 srun: Job 12 step creation still disabled, retrying (Requested nodes are busy)
 srun: Step created for StepId=12.3
+ddp: warning: MASTER_PORT=26408 is taken on n1, so that no program of this step can listen there: start the step \
+again, with another port
 srun: error: n1: task 0: Exited with exit code 1
+ddp: warning: MASTER_PORT=31999 is taken on n1, so that no program of this step can listen there: take another port=
 SAID
-is "unqueued drops srun's waiting, and nothing else" "$(unqueued "$tmp/said")" \
-    "srun: error: n1: task 0: Exited with exit code 1"
+is "steady drops srun's waiting and a drawn port that is taken, and nothing else" "$(steady "$tmp/said")" \
+    "srun: error: n1: task 0: Exited with exit code 1
+ddp: warning: MASTER_PORT=31999 is taken on n1, so that no program of this step can listen there: take another port="
 
 # Bad words.
 for words in "up" "up 0" "up 2 --cpus x" "up 2 --plugin /nowhere/ddp.so" "up 2 --frob" "run" "exec n1" "fly"; do

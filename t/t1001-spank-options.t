@@ -102,9 +102,9 @@ off rank=none
 bare rank=0 port=22222
 flag beats variable rank=0'
 cluster_run sbatch --wait -o "$cluster_dir/home/job.out" "$tmp/job"
-is "#SBATCH --ddp=on and inner sruns" "$(unqueued "$cluster_dir/home/job.out")" "$want"
+is "#SBATCH --ddp=on and inner sruns" "$(steady "$cluster_dir/home/job.out")" "$want"
 cluster_run sbatch --wait --export=NONE -o "$cluster_dir/home/job.out" "$tmp/job"
-is "... under --export=NONE" "$(unqueued "$cluster_dir/home/job.out" | sed '/PATH/d')" "$want"
+is "... under --export=NONE" "$(steady "$cluster_dir/home/job.out" | sed '/PATH/d')" "$want"
 cluster_run salloc --ddp=on,port=23333 -n1 srun /bin/sh -c "$port"
 is "salloc --ddp=on" "$out" port=23333
 

@@ -62,7 +62,7 @@ srun --het-group=0,1 $tmp/show | sort -n
 srun --het-group=1 $tmp/show | sort -n
 JOB
 cluster_run sbatch --wait -o "$cluster_dir/home/het.out" "$tmp/het"
-is "heterogeneous job" "$(unqueued "$cluster_dir/home/het.out")" "0/4 local 0/1 node 0,0 on n4 master n4
+is "heterogeneous job" "$(steady "$cluster_dir/home/het.out")" "0/4 local 0/1 node 0,0 on n4 master n4
 1/4 local 0/2 node 1,1 on n1 master n4
 2/4 local 1/2 node 1,1 on n1 master n4
 3/4 local 0/1 node 2,2 on n2 master n4
@@ -83,12 +83,12 @@ srun -N2 -n2 $tmp/port | sort -u
 srun -N2 -n2 $tmp/port | sort -u
 JOB
 cluster_run sbatch --wait -o "$cluster_dir/home/inner.out" "$tmp/inner"
-is "inner sruns" "$(unqueued "$cluster_dir/home/inner.out" | head -n 5)" "0/2 local 0/1 node 0,0 on n1 master n1
+is "inner sruns" "$(steady "$cluster_dir/home/inner.out" | head -n 5)" "0/2 local 0/1 node 0,0 on n1 master n1
 1/2 local 0/1 node 1,1 on n2 master n1
 0/1 local 0/1 node 0,0 on n2 master n2
 0/1 local 0/1 node 0,0 on n2 master n2
 0/1 local 0/1 node 0,0 on n1 master n1"
-is "... each step with a port of its own" "$(unqueued "$cluster_dir/home/inner.out" | sed 1,5d | sort -u | wc -l)" 2
+is "... each step with a port of its own" "$(steady "$cluster_dir/home/inner.out" | sed 1,5d | sort -u | wc -l)" 2
 cat >"$tmp/nested" <<'NEST'
 #!/bin/sh
 show='echo $1 rank=${RANK-none} mpi=${SLURM_MPI_TYPE-none} kill=${SLURM_KILL_BAD_EXIT-none} own=${OWN-none}\
@@ -110,9 +110,9 @@ is "... also below PMI" "$out" "$want"
 printf '#!/bin/sh\necho "rank=${RANK-none} mpi=${SLURM_MPI_TYPE-none} kill=${SLURM_KILL_BAD_EXIT-none}"\n' >"$tmp/orted"
 chmod 755 "$tmp/orted"
 cluster_run sbatch --wait -n1 --ddp=on -o "$cluster_dir/home/mpirun" --wrap "srun -n1 $tmp/orted -mca ess slurm"
-is "a daemon that mpirun starts is left alone" "$(unqueued "$cluster_dir/home/mpirun")" "rank=none mpi=none kill=none"
+is "a daemon that mpirun starts is left alone" "$(steady "$cluster_dir/home/mpirun")" "rank=none mpi=none kill=none"
 cluster_run sbatch --wait --array=1-2 -n1 --ddp=on -o "$cluster_dir/home/array.%a" --wrap "srun $tmp/port"
-is "array tasks meet apart" "$(unqueued "$cluster_dir"/home/array.[12] | sort -u | wc -l)" 2
+is "array tasks meet apart" "$(steady "$cluster_dir"/home/array.[12] | sort -u | wc -l)" 2
 
 # The user's own.
 RANK=5 cluster_run srun --ddp=on -N2 -n2 /bin/sh -c 'echo $RANK $WORLD_SIZE'

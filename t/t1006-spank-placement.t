@@ -122,7 +122,7 @@ cat >"$tmp/job" <<JOB
 srun $tmp/mask
 JOB
 cluster_run env -u SLURM_CPU_BIND sbatch --wait -o "$cluster_dir/home/job.out" -e "$cluster_dir/home/job.err" "$tmp/job"
-out=$(unqueued "$cluster_dir/home/job.out") err=$(unqueued "$cluster_dir/home/job.err")
+out=$(steady "$cluster_dir/home/job.out") err=$(steady "$cluster_dir/home/job.err")
 agree "sbatch" "n1 0 $one" "n1 1 $two"
 
 # Many tasks on few CPUs all meet.

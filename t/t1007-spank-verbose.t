@@ -15,7 +15,7 @@ silent='have not told|has not told'
 heads() { grep -oE '^ddp: [^ ]*[0-9]\]?:' | sort -u | xargs; } # whose tables these are, in order of name
 both() { # srun's words and its tasks' in the order in which they came: $out
     cluster_run sh -c '"$@" 2>&1' sh "$@"
-    out=$(unqueued <<<"$out")
+    out=$(steady <<<"$out")
 }
 
 both srun --ddp=on,verbose -N4 -n4 sh -c 'echo "rank $SLURM_PROCID speaks"'

@@ -40,7 +40,7 @@ srun -N1 -n1 --export=NONE $tmp/port
 SLURM_DDP_DRAW=5 srun -N1 -n1 $tmp/port
 JOB
 cluster_run sbatch --wait -o "$cluster_dir/home/steps.out" "$tmp/steps"
-out=$(unqueued "$cluster_dir/home/steps.out")
+out=$(steady "$cluster_dir/home/steps.out")
 is "steps of a job, most of them at the same time" "$(wc -l <<<"$out")" 20
 is "... each with a number of its own, nested, without the environment, or with one there" \
     "$(numbers "$out" | grep -xEc '[0-9]+')" 12

@@ -42,7 +42,7 @@ ends() {
     rc=0
     echo >&$go0 && echo >&$go1
     wait "$2" || rc=$?
-    is "$1" "$rc:$(grep -v '^rank . of' "$3.out" | sort):$(unqueued "$3.err")" "0:$4:"
+    is "$1" "$rc:$(grep -v '^rank . of' "$3.out" | sort):$(steady "$3.err")" "0:$4:"
 }
 waits() {
     cluster_run squeue -h -t PD -o %i

@@ -47,6 +47,6 @@ cat >"$tmp/job" <<JOB
 mpirun $tmp/sum
 JOB
 cluster_run sbatch --wait -o "$cluster_dir/home/log" "$tmp/job"
-is "mpirun in a batch script with --ddp=on: likewise" "$rc $(unqueued "$cluster_dir/home/log" | sort)" "0 $all_four" ||
+is "mpirun in a batch script with --ddp=on: likewise" "$rc $(steady "$cluster_dir/home/log" | sort)" "0 $all_four" ||
     diag "$err"
 done_testing

@@ -4,11 +4,11 @@
 #   cluster_up N [OPTION...]   starts a cluster of N nodes (options: contrib/cluster --help) in $cluster_dir, with the
 #                              plugin of this build where there is one; it ends with the script. Where that fails, the
 #                              script fails. Without root or Slurm the script is skipped.
-#   cluster_run COMMAND...     `run` (tap.sh) in the cluster as the unprivileged user: sets $rc, $out, $err (without
-#                              what srun says when it has to wait, which it must on a busy machine)
-#   unqueued FILE...           the files without those lines: what a batch script printed
-#   ddp_lines [FILE]           what guards and plugin have said there; but not that a port is taken, which is so by
-#                              chance: nodes without --netns listen at one address, those of other tests too
+#   cluster_run COMMAND...     `run` (tap.sh) in the cluster as the unprivileged user: sets $rc, $out, $err (steady)
+#   steady [FILE...]           what was said there, without lines that come by chance on a busy machine: srun has to
+#                              wait; the port drawn is taken (nodes without --netns listen at one address, as those of
+#                              other tests do)
+#   ddp_lines [FILE]           what guards and plugin have said there, likewise
 #   cluster_exec NODE COMMAND  runs COMMAND as root on a node
 #   cluster_mpi                "pmix PMIX_RANK"; "pmi2 PMI_RANK" where this Slurm was built without PMIx, as Debian
 #                              testing's 26.05
@@ -40,7 +40,7 @@ cluster_up() {
     at_exit cluster_down
     "$top_srcdir/contrib/cluster" up "${options[@]}" "$@" >"$tmp/up.out" 2>&1 || cluster_bail "$(cat "$tmp/up.out")"
 }
-ddp_lines() { grep '^ddp: ' "$@" | grep -v 'MASTER_PORT=.* is taken'; }
+ddp_lines() { steady "$@" | grep '^ddp: '; }
 cluster_bail() {
     tap_result 1 "a cluster comes up" || diag "$1"
     done_testing
@@ -61,16 +61,17 @@ cluster_gone() {
 }
 cluster_run() {
     run "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" "$@"
-    err=$(unqueued <<<"$err")
+    err=$(steady <<<"$err")
 }
 cluster_mpi() {
     cluster_run srun --mpi=list
     if grep -q pmix <<<"$out$err"; then echo pmix PMIX_RANK; else echo pmi2 PMI_RANK; fi
 }
-unqueued() {
+steady() {
     sed -E -e '/^(srun|salloc): job [0-9]+ (queued and waiting for|has been allocated) resources$/d' \
         -e '/^(srun|salloc): Job ([0-9]+ )?step creation (temporarily|still) disabled, retrying.*$/d' \
-        -e '/^(srun|salloc): Step created for .*$/d' -- "$@"
+        -e '/^(srun|salloc): Step created for .*$/d' \
+        -e '/^ddp: warning: MASTER_PORT=[0-9]+ is taken on .*: start the step again, with another port$/d' -- "$@"
 }
 cluster_exec() { "$top_srcdir/contrib/cluster" exec --dir "$cluster_dir" "$@"; }
 kill_srun() {
