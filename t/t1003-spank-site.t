@@ -111,7 +111,7 @@ chmod 644 "$tmp/good.json"
 for word in required optional; do
     sed -i "s/^[a-z]*/$word/" "$cluster_dir/conf/plugstack.conf"
     write_site '{ "bnd": 1 }'
-    run unshare -m bash "$tmp/submit" srun --ddp=on -N2 -n4 /bin/sh -c 'echo ran'
+    run_steady unshare -m bash "$tmp/submit" srun --ddp=on -N2 -n4 /bin/sh -c 'echo ran'
     ok "bad on the nodes, $word: fails" test "$rc" -ne 0 -a "$rc" -ne 124
     is "... nothing ran" "$out" ""
     like "... names node, file and key" "$err" "ddp: n1: $site:1: unknown key \"bnd\""
@@ -123,7 +123,7 @@ for word in required optional; do
 #SBATCH -N2 -n2 --ddp=on
 srun true
 JOB
-    run unshare -m bash "$tmp/submit" sbatch --wait -o "$cluster_dir/home/job.out" "$tmp/job"
+    run_steady unshare -m bash "$tmp/submit" sbatch --wait -o "$cluster_dir/home/job.out" "$tmp/job"
     ok "... a batch job's step fails too" test "$rc" -ne 0 -a "$rc" -ne 124
     healthy "... a batch job's step, $word"
 done
@@ -133,7 +133,7 @@ done
 both() { # DESC SRUN'S NODES' WANT [OPTION...]: of srun
     write_site "$3"
     printf '%s' "$2" >"$tmp/good.json"
-    run unshare -m bash "$tmp/submit" srun -N2 -n4 "${@:5}" --ddp=on /bin/bash -c "$place"
+    run_steady unshare -m bash "$tmp/submit" srun -N2 -n4 "${@:5}" --ddp=on /bin/bash -c "$place"
     is "$1" "$rc $(sort <<<"$out" | uniq -c | xargs)$err" "$4"
 }
 both "guards on srun's host alone" '{ "guard": true }' '{}' "0 4 guarded"
@@ -143,7 +143,7 @@ DDP_GUARD=on both "... which says so itself" '{}' '{}' "0 4 guarded" --export=NO
 where() { # SRUN'S NODES': sets $out to the ports of two nodes' tasks
     write_site "$2"
     printf '%s' "$1" >"$tmp/good.json"
-    run unshare -m bash "$tmp/submit" srun -N2 -n2 --ddp=on sh -c 'echo $MASTER_PORT'
+    run_steady unshare -m bash "$tmp/submit" srun -N2 -n2 --ddp=on sh -c 'echo $MASTER_PORT'
     out="$(sort -u <<<"$out" | xargs)"
 }
 where '{ "port_min": 21000, "port_max": 21099 }' '{ "port_min": 25000, "port_max": 25999 }'
@@ -159,14 +159,15 @@ like "... as the nodes say, where that host has no file" "$rc $out$err" '^0 250[
 sed -i 1d "$tmp/submit"
 both "guards on the nodes alone" '{}' '{ "restarts": 1, "stop": "USR1@5" }' "0 4 not guarded"
 # shellcheck disable=SC2016
-run unshare -m bash "$tmp/submit" srun -N2 -n2 --ddp=restarts=1 sh -c '[ "$DDP_RESTART" = 1 ] && echo again || exit 3'
+run_steady unshare -m bash "$tmp/submit" srun -N2 -n2 --ddp=restarts=1 \
+    sh -c '[ "$DDP_RESTART" = 1 ] && echo again || exit 3'
 like "a user has them anyhow" "$rc $(uniq <<<"$out")" "^0 again$"
 write_site '{ "restarts": 1 }'
 cluster_run srun -n1 --ddp=min_nodes=1 true
 is "... and adds to what the site says" "$rc$err" 0
 write_site '{}'
 echo '{ "guard": true }' >"$tmp/good.json"
-run unshare -m bash "$tmp/submit" \
+run_steady unshare -m bash "$tmp/submit" \
     srun -n1 --ddp=on srun -n1 --overlap --ddp=on bash -c "$place"
 is "a step within a step asks anew" "$rc $(xargs <<<"$out")" "0 not guarded"
 

@@ -76,7 +76,7 @@ shift 2
 exec "$@"
 SCRIPT
 in_cluster=("$top_srcdir/contrib/cluster" run --dir "$cluster_dir")
-run unshare -m bash "$tmp/without.sh" "$tmp/plugins" mpi_pmix "${in_cluster[@]}" \
+run_steady unshare -m bash "$tmp/without.sh" "$tmp/plugins" mpi_pmix "${in_cluster[@]}" \
     srun --ddp=on -N1 -n1 bash -c "$shown"
 is "where Slurm has no PMIx, mpi=auto takes pmi2" "$rc $out" "0 pmi2 no ports"
 cat >"$tmp/broken.sh" <<'SCRIPT'
@@ -87,15 +87,15 @@ SCRIPT
 mpi=$(cluster_mpi)
 if [ "${mpi% *}" = pmix ]; then
     broken=(unshare -m bash "$tmp/broken.sh" "${in_cluster[@]}")
-    run "${broken[@]}" srun --ddp=on -N1 -n1 bash -c "$shown"
+    run_steady "${broken[@]}" srun --ddp=on -N1 -n1 bash -c "$shown"
     is "... as where its PMIx does not find PMIx's library" "$rc $out" "0 pmi2 no ports"
     like "... which one line says, with the cure" "$(grep -c '^ddp: ' <<<"$err") $err" \
         "^1 .*ddp: warning: Slurm's PMIx plugin does not load on this host, .*: the step starts over PMI, .*mpi=pmi2"
-    run "${broken[@]}" srun --ddp=on --mpi=none -N1 -n1 bash -c "$shown"
+    run_steady "${broken[@]}" srun --ddp=on --mpi=none -N1 -n1 bash -c "$shown"
     is "... and none where the user has chosen" "$rc$err" 0
-    run env SLURM_MPI_TYPE=pmi2 "${broken[@]}" srun --ddp=on -N1 -n1 bash -c "$shown"
+    run_steady env SLURM_MPI_TYPE=pmi2 "${broken[@]}" srun --ddp=on -N1 -n1 bash -c "$shown"
     is "... by a variable, too" "$rc $out$err" "0 pmi2 no ports"
-    run unshare -m bash "$tmp/without.sh" "$tmp/pmix" mpi_pmi2 bash "$tmp/broken.sh" "${in_cluster[@]}" \
+    run_steady unshare -m bash "$tmp/without.sh" "$tmp/pmix" mpi_pmi2 bash "$tmp/broken.sh" "${in_cluster[@]}" \
         srun --ddp=on -N1 -n2 "$probe"
     like "... where Slurm has no PMI either, the step starts without, and a program that needs one refuses" "$rc $err" \
         "^1 .*ddp: warning: Slurm's PMIx .*: the step starts without it, .*started without PMIx or PMI"

@@ -5,6 +5,7 @@
 #                              plugin of this build where there is one; it ends with the script. Where that fails, the
 #                              script fails. Without root or Slurm the script is skipped.
 #   cluster_run COMMAND...     `run` (tap.sh) in the cluster as the unprivileged user: sets $rc, $out, $err (steady)
+#   run_steady COMMAND...      the same for a command that leads into the cluster itself
 #   steady [FILE...]           what was said there, without lines that come by chance on a busy machine: srun has to
 #                              wait; the port drawn is taken (nodes without --netns listen at one address, as those of
 #                              other tests do)
@@ -59,8 +60,9 @@ cluster_gone() {
             diag "$name has ended: $(tail -qn 20 "$cluster_dir/log/$name" "$cluster_dir/log/slurmd.$name" 2>/dev/null)"
     done
 }
-cluster_run() {
-    run "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" "$@"
+cluster_run() { run_steady "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" "$@"; }
+run_steady() {
+    run "$@"
     err=$(steady <<<"$err")
 }
 cluster_mpi() {
