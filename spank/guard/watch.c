@@ -33,11 +33,12 @@ static bool is_without(const struct guard *g, const struct death *d)
     return g->said.next && !d->next && g->said.kind == d->kind && g->said.rank == d->rank;
 }
 
-/* To the user, and for the record. */
+/* To the user, and for the record. A death is said once: what comes instead of a restart is the guards' news. */
 static void tell_user(struct guard *g, const struct death *d)
 {
     bool is_same = is_without(g, d);
-    guard_say_death(g, d);
+    if (!is_same || !g->has_said)
+        guard_say_death(g, d);
     if (guard_keeps_time(g) && d->kind != DEATH_STOPPED && !is_same)
         guard_record_failure(&g->record, d);
 }

@@ -281,8 +281,8 @@ bool nodes_go_on(guards_t *g)
     if (are_few)
         nodes_say_few(g);
     else if (!nodes_are_enough(g))
-        news_add(g, "no restart: %d of %d nodes are left, and it takes %d (spares, min_nodes)", count_left(g),
-                 g->f.n_nodes, g->f.min_nodes);
+        news_add(g, "no restart: %d of %d nodes are left, and it takes %d (spares, min_nodes): the step ends",
+                 count_left(g), g->f.n_nodes, g->f.min_nodes);
     return !are_few && nodes_are_enough(g);
 }
 

@@ -186,7 +186,7 @@ static void without_a_spare_the_world_shrinks_down_to_min_nodes(void **state)
     go_on(&m, 2, 2, second);
     kill_node(&m, 3);
     end(&m);
-    assert_string_equal(news, "no restart: 1 of 4 nodes are left, and it takes 2 (spares, min_nodes)");
+    assert_string_equal(news, "no restart: 1 of 4 nodes are left, and it takes 2 (spares, min_nodes): the step ends");
 }
 
 /* Of 40 nodes those from 33 on are below node 1. */
