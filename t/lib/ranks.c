@@ -10,6 +10,10 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/comm/tcp_impl.h"
+#include "runtime/comm/wireup.h"
+
+enum { WIRE_UP_S = 30 };
 
 struct world *job_world(const struct job *j, int rank)
 {
@@ -22,14 +26,23 @@ struct world *job_world(const struct job *j, int rank)
     return world_from_keys(rank, j->size, keys, keys);
 }
 
+static void set_timeout(comm_t *c, double timeout_s)
+{
+    c->shm.timeout_s = timeout_s;
+    if (c->tcp)
+        c->tcp->timeout_s = timeout_s;
+}
+
 comm_t *job_comm(struct job *j, int rank, struct world **ret_w, ddp_error_t *errp)
 {
-    struct comm_config cfg = {.timeout_s = j->timeout_s > 0 ? j->timeout_s : 30, .progress = j->progress,
-                              .timeout_name = "DDP_TIMEOUT"};
+    struct comm_config cfg = {.timeout_s = j->timeout_s > WIRE_UP_S ? j->timeout_s : WIRE_UP_S,
+                              .progress = j->progress, .timeout_name = "DDP_TIMEOUT"};
     boot_t *b = memboot_open(j->boot, rank);
     *ret_w = job_world(j, rank);
     comm_t *c = comm_create(&cfg, *ret_w, b, errp);
     boot_leave(b, NULL);
+    if (c && j->timeout_s > 0)
+        set_timeout(c, j->timeout_s);
     return c;
 }
 

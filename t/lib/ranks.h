@@ -15,7 +15,7 @@ enum { RANKS_MAX = 16 };
 struct job {
     int size;
     const int *node_of; /* [size] */
-    double timeout_s;   /* of the communicator; 0: 30 */
+    double timeout_s;   /* of the communicator, once it is wired up, for which ranks have 30 s at least; 0: 30 */
     enum comm_progress_mode progress;
     const void *arg;
     void *shared; /* mapped in all ranks, ranks_shared_bytes of zeros */
