@@ -409,6 +409,7 @@ static int is_stuck(struct job *j, int rank)
     WIRED(r);
     CHECK(nccl_start(r.n, &e) == 0 && nccl_memory_create(r.n, 64, true, &memory, &e) == 0, "%s", e.text);
     CHECK(comm_barrier(r.c, &e) == 0, "%s", e.text);
+    r.n->cfg.timeout_s = 0.5; /* for which a busy machine's ranks may not even start together */
     fake.abort_blocks = rank == 0;
     if (rank == 1)
         comm_abort(r.c, "enough");
@@ -427,6 +428,7 @@ static int is_late(struct job *j, int rank)
     uint64_t until = deadline_in(20);
     WIRED(r);
     CHECK(nccl_start(r.n, &e) == 0, "%s", e.text);
+    r.n->cfg.timeout_s = 2;
     while (rank == 1 && !watch_is_broken(r.c->watch) && deadline_left_ns(until) > 0)
         usleep(1000);
     CHECK(nccl_wait(r.n, never, NULL, &e) < 0 && e.domain == DDP_E_TIMEOUT, "%s", e.text);
@@ -460,8 +462,8 @@ TEST(test_dies_later, dies_later, 0)
 TEST(test_wires_again, wires_again, 4)
 TEST(test_refuses, refuses, 0)
 TEST(test_device_fails, loses_its_device, 0)
-TEST(test_stuck, is_stuck, 0.5)
-TEST(test_late, is_late, 2)
+TEST(test_stuck, is_stuck, 0)
+TEST(test_late, is_late, 0)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_life),          cmocka_unit_test(test_mistakes),    cmocka_unit_test(test_breaks),
