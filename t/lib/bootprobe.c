@@ -5,7 +5,7 @@
  *   rank 2 of 4: node 1 of 2, local 0 of 2, host n2
  *
  * The ranks also exchange values of 0 and of BOOT_VALUE_MAX bytes and compare them. Then, before a last fence, RANK may
- * die by SIGKILL, or never come. */
+ * die by SIGKILL, or never come: S is then the deadline of that fence alone, which the others begin together. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,12 +18,17 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/num.h"
 
-enum { NOBODY = -1 };
+enum { NOBODY = -1, WIRE_UP_S = 30 };
 
 struct plan {
     double timeout_s;
     int die_rank, stall_rank;
 };
+
+static uint64_t wire_up_deadline(const struct plan *p)
+{
+    return deadline_in(p->stall_rank == NOBODY ? p->timeout_s : WIRE_UP_S);
+}
 
 static unsigned char pattern(int rank, size_t i)
 {
@@ -61,7 +66,7 @@ static int check_values(boot_t *b, int rank, uint64_t deadline, ddp_error_t *err
 
 static int probe(boot_t *b, const struct plan *p, struct world **ret_world, ddp_error_t *errp)
 {
-    uint64_t deadline = deadline_in(p->timeout_s);
+    uint64_t deadline = wire_up_deadline(p);
     if (put_values(b, errp) < 0)
         return -1;
     *ret_world = world_exchange(b, deadline, errp);
@@ -70,6 +75,8 @@ static int probe(boot_t *b, const struct plan *p, struct world **ret_world, ddp_
     for (int r = 0; r < boot_size(b); r++)
         if (check_values(b, r, deadline, errp) < 0)
             return -1;
+    if (p->stall_rank != NOBODY && boot_fence(b, deadline, errp) < 0)
+        return -1;
     if (p->die_rank == boot_rank(b))
         raise(SIGKILL);
     while (p->stall_rank == boot_rank(b))
@@ -99,12 +106,12 @@ static int parse(int argc, char **argv, struct plan *p)
 
 int main(int argc, char **argv)
 {
-    struct plan plan = {.timeout_s = 30, .die_rank = NOBODY, .stall_rank = NOBODY};
+    struct plan plan = {.timeout_s = WIRE_UP_S, .die_rank = NOBODY, .stall_rank = NOBODY};
     struct world *w = NULL;
     ddp_error_t e;
     if (parse(argc, argv, &plan) < 0)
         return usage();
-    boot_t *b = boot_open(deadline_in(plan.timeout_s), &e);
+    boot_t *b = boot_open(wire_up_deadline(&plan), &e);
     if (!b) {
         fprintf(stderr, "bootprobe: %s\n", e.text);
         return 1;
