@@ -45,6 +45,13 @@ static bool is_programs(const struct death *d)
            d->kind == DEATH_STOPPED;
 }
 
+/* What programs die of does not hide a loss. Of losses the last one counts, since a node's guards are lost one by one
+ * and then all; but whoever finds that a node is silent leaves it, and that node, if it wakes, sees that one go. */
+static bool hides(const struct death *d, const struct death *first)
+{
+    return !is_programs(d) && !(d->kind == DEATH_GONE && first->kind == DEATH_SILENT);
+}
+
 /* Where another generation may follow, an exit code waits for the loss that it may come from. */
 static double settle_s(const guards_t *g, const struct death *d)
 {
@@ -78,7 +85,7 @@ static void hear(guards_t *g, const struct death *d)
         link_send(g->above, TOLD_DEATH, d);
     if (g->above || is_over || (g->is_alone && nodes_spare(g, d)))
         return;
-    if (g->first.kind == DEATH_NONE || (!g->is_waiting && death_is_nearer(d, &g->first)) || !is_programs(d)) {
+    if (g->first.kind == DEATH_NONE || (!g->is_waiting && death_is_nearer(d, &g->first)) || hides(d, &g->first)) {
         g->first = *d;
         g->is_first_told = false;
     }

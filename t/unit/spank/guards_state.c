@@ -104,6 +104,29 @@ static void who_takes_a_place_is_said_once(void **state)
     give_back(g);
 }
 
+/* Of what is heard before the verdict. */
+static void a_loss_is_not_hidden_by_what_follows_from_it(void **state)
+{
+    static const struct {
+        struct death before, then;
+        enum death_kind of;
+    } cases[] = {
+        {{.kind = DEATH_ENDED, .how = SIGKILL}, {.kind = DEATH_GONE}, DEATH_GONE},
+        {{.kind = DEATH_GUARD}, {.kind = DEATH_GONE}, DEATH_GONE},
+        {{.kind = DEATH_SILENT}, {.kind = DEATH_GONE}, DEATH_SILENT}, /* who found that has left */
+        {{.kind = DEATH_GONE}, {.kind = DEATH_ENDED, .how = SIGKILL}, DEATH_GONE},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static guards_t g;
+        g = (guards_t){.f = {.n_nodes = 2, .size = 2, .local_size = 1}, .is_alone = true, .is_whole = true};
+        guards_report(&g, &cases[i].before);
+        guards_report(&g, &cases[i].then);
+        if (g.first.kind != cases[i].of)
+            fail_msg("case %zu: kind %d", i, g.first.kind);
+    }
+}
+
 /* A generation follows the deaths of one rank, but not of one that dies soon, again and again. */
 static void a_rank_that_dies_soon_is_not_started_for_ever(void **state)
 {
@@ -375,6 +398,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(half_of_the_nodes_are_most_with_the_first),
     cmocka_unit_test(a_new_root_begins_where_it_knows_of_others),
     cmocka_unit_test(who_takes_a_place_is_said_once),
+    cmocka_unit_test(a_loss_is_not_hidden_by_what_follows_from_it),
     cmocka_unit_test(a_rank_that_dies_soon_is_not_started_for_ever),
     cmocka_unit_test(a_generation_that_follows_is_not_given_up),
     cmocka_unit_test(a_generation_that_is_given_up_is_no_news),
