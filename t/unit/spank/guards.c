@@ -203,7 +203,7 @@ static void a_leaders_death_is_told_once(void **state)
 /* No generations: still the root finds out that some never come, says it, and goes on. */
 static void who_never_joins_is_missed(void **state)
 {
-    struct members m = {.join_s = 0.5};
+    struct members m = {.join_s = 3};
     struct heard h;
     (void)state;
     members_set_up(&m, 3, 2);
@@ -310,8 +310,8 @@ static void ask_and_give_up(const struct members *m)
 static int squat(struct members *m)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     members_set_up(m, 2, 1);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     a.sin_port = htons((uint16_t)members_port(m, 0));
     assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
     assert_int_equal(listen(fd, 8), 0);

@@ -47,7 +47,8 @@ struct members {
     int n, per_node, restarts;
     bool saves, requeues;
     double join_s, stuck_s, wake_s; /* 0: as the plugin has it */
-    int silent_s, idle_s;   /* the same */
+    int silent_s; /* 0: the test is about something else, and hears of no silence, which a busy machine may make */
+    int idle_s;   /* 0: as the plugin has it */
     const char *const *answers; /* of each member, when it is asked in which call it waits; NULL: none answers */
     int spares, min_nodes;  /* 0 and 0: not elastic */
     char token[GUARDS_TOKEN_LEN + 1];

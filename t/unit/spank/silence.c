@@ -30,7 +30,7 @@ static void silence_is_found_and_named(void **state)
 /* All stop together, as when the step is suspended, longer than silence may last; then they go on, and one dies. */
 static void a_step_that_was_suspended_blames_nobody(void **state)
 {
-    struct members m = {.n = 0};
+    struct members m = {.silent_s = 3};
     (void)state;
     members_start_all(&m, 3, 1);
     for (int r = 0; r < 3; r++)
@@ -63,7 +63,7 @@ static void rest_all(struct members *m)
  * n2 stands still while the others go on again. */
 static void a_part_that_is_suspended_is_not_blamed(void **state)
 {
-    struct members m = {.n = 0};
+    struct members m = {.silent_s = 3};
     struct pollfd none = {.fd = -1};
     (void)state;
     members_start_all(&m, 3, 1);
@@ -86,7 +86,7 @@ static void a_node_that_is_not_woken_is_lost(void **state)
 {
     (void)state;
     for (int sleeper = 0; sleeper < 2; sleeper++) {
-        struct members m = {.wake_s = 5};
+        struct members m = {.silent_s = 3, .wake_s = 5};
         struct heard h;
         int other = !sleeper;
         members_start_all(&m, 2, 1);

@@ -550,7 +550,7 @@ static void many_of_the_first_nodes_are_lost(void **state)
 /* Slurm does not end the step for that. */
 static void a_task_that_never_comes_ends_the_step(void **state)
 {
-    struct members m = {.restarts = 5, .spares = 1, .join_s = 1};
+    struct members m = {.restarts = 5, .spares = 1, .join_s = 3};
     (void)state;
     memset(is_dead, 0, sizeof is_dead);
     members_set_up(&m, 3, 2);
@@ -567,7 +567,7 @@ static void a_task_that_never_comes_ends_the_step(void **state)
 /* Nor for the first node, whom all would tell. */
 static void nor_does_one_without_its_first_node_go_on(void **state)
 {
-    struct members m = {.restarts = 5, .spares = 1, .join_s = 1};
+    struct members m = {.restarts = 5, .spares = 1, .join_s = 3};
     struct heard h = {.verdict = {.kind = DEATH_NONE}};
     (void)state;
     members_set_up(&m, 3, 2);
