@@ -247,7 +247,7 @@ leaves() { # HOW-IT-ENDS THE-LINE-OF-THAT: rank 6, and then rank 1 exits with co
         until [ -e $0/left ] && ! kill -0 $(<$0/left); do sleep 0.02; done 2>$0/err; exit 1'
     touch "$tmp/out/go"
     ok "who has gone before an exit code is named: $1" until_true 30 said \
-        "^ddp: rank 6 \(n4\) $2 after [0-9] s, and then rank 1 \(n1\) exited with code 1 after [0-9] s"
+        "^ddp: rank 6 \(n4\) $2 after [0-9]+ s, and then rank 1 \(n1\) exited with code 1 after [0-9]+ s"
     end_step
     rm "$tmp"/out/{go,left}
 }
