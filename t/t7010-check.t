@@ -25,10 +25,10 @@ run "$ddp" run -n 4 --layout 1,1,1,1 sh -c '[ $RANK != 1 ] || exec timeout -s KI
     "$ddp"
 like "a rank that dies is named" "$rc:$err" "^[1-9][0-9]*:(.*"$'\n'")?ddp check: FAIL: [^"$'\n'"]*rank 1 "
 mkdir "$tmp/deaf"
-run env DDP_TIMEOUT=1 LD_PRELOAD="$top_builddir/t/lib/.libs/fault.so" FAULT_DIR="$tmp/deaf" FAULT_AT=1 FAULT_DO=hang \
+run env DDP_TIMEOUT=6 LD_PRELOAD="$top_builddir/t/lib/.libs/fault.so" FAULT_DIR="$tmp/deaf" FAULT_AT=1 FAULT_DO=hang \
     "$ddp" run -n 2 --layout 1,1 "$ddp" check --dir "$tmp/deaf"
 like "a folder that does not answer is said before ranks give up their waits" "$rc:$(said folder)$err" \
-    "^1:FAIL +folder +$tmp/deaf on [^ ]+: the file system has not answered for 0\.67 s: is its server down\?"
+    "^1:FAIL +folder +$tmp/deaf on [^ ]+: the file system has not answered for 4 s: is its server down\?"
 run "$ddp" check --dir
 is "wrong usage" "$rc" 2
 run env SLURM_NTASKS=4 "$ddp" check
