@@ -85,21 +85,21 @@ ok "a failing rank ends the step" test "$rc" -ne 0 -a "$rc" -ne 124
 # sbatch and salloc reach their inner sruns.
 sed "s/MPI_RANK/$rank/" >"$tmp/job" <<'JOB'
 #!/bin/sh
-#SBATCH --ddp=on,port=22222 -n2
+#SBATCH --ddp=on,port=31222 -n2
 export SLURM_CPU_BIND=none
 echo batch rank=${RANK-none}
 srun -n1 -N1 /bin/sh -c 'echo inner port=$MASTER_PORT mpi=${MPI_RANK-none}'
-srun -n1 -N1 --ddp=on /bin/sh -c '[ $MASTER_PORT != 22222 ] && echo own flag wins'
+srun -n1 -N1 --ddp=on /bin/sh -c '[ $MASTER_PORT != 31222 ] && echo own flag wins'
 srun -n1 -N1 --ddp=off /bin/sh -c 'echo off rank=${RANK-none}'
 srun -n1 -N1 --export=NONE /bin/sh -c 'echo bare rank=${RANK-none} port=$MASTER_PORT'
 export SLURM_DDP=off
 srun -n1 -N1 /bin/sh -c 'echo flag beats variable rank=${RANK-none}'
 JOB
 want='batch rank=none
-inner port=22222 mpi=0
+inner port=31222 mpi=0
 own flag wins
 off rank=none
-bare rank=0 port=22222
+bare rank=0 port=31222
 flag beats variable rank=0'
 cluster_run sbatch --wait -o "$cluster_dir/home/job.out" "$tmp/job"
 is "#SBATCH --ddp=on and inner sruns" "$(steady "$cluster_dir/home/job.out")" "$want"

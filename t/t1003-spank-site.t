@@ -150,8 +150,8 @@ where '{ "port_min": 21000, "port_max": 21099 }' '{ "port_min": 25000, "port_max
 like "ports: as srun's host says, on all nodes alike" "$rc $out$err" '^0 210[0-9][0-9]$'
 where '{}' '{ "port": 19999 }'
 like "... its defaults, too" "$rc $out$err" '^0 2[0-9]{4}$'
-where '{ "port": 21777 }' '{}'
-is "... one port" "$rc $out$err" "0 21777"
+where '{ "port": 31777 }' '{}'
+is "... one port" "$rc $out$err" "0 31777"
 sed "s,site=[^ ]*,site=$tmp/none.json," "$cluster_dir/conf/plugstack.conf" >"$tmp/plugstack.conf"
 sed "1i mount --bind $tmp/plugstack.conf $cluster_dir/conf/plugstack.conf" -i "$tmp/submit"
 where '{}' '{ "port_min": 25000, "port_max": 25099 }'
