@@ -80,7 +80,7 @@ ended $? one
 like "a rank is killed: the job ends" "$rc:$out" '^[1-9].*step 12 ' || diag "$err"
 like "... and has saved" "$(ls "$home/kept.ckpt")" 'step-000000(0[5-9]|[1-3][0-9])'
 
-probe+=(--pace 0.05)
+probe+=(--pace 0.5) # it has 20 steps left, or more, in which the stop must come
 life kept two "${four[@]}" &
 going() { grep -qs '^step ' "$tmp/two.out"; }
 ok "it goes on" until_true 60 going
