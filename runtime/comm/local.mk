@@ -39,6 +39,9 @@ UNIT_TESTS += t/unit/comm/comm.t
 t_unit_comm_comm_t_SOURCES = t/unit/comm/comm.c
 UNIT_TESTS += t/unit/comm/differ.t
 t_unit_comm_differ_t_SOURCES = t/unit/comm/differ.c
+UNIT_TESTS += t/unit/comm/exchange.t
+t_unit_comm_exchange_t_SOURCES = t/unit/comm/exchange.c
+t_unit_comm_exchange_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime,--wrap=deadline_left_ms
 UNIT_TESTS += t/unit/comm/fail.t
 t_unit_comm_fail_t_SOURCES = t/unit/comm/fail.c
 t_unit_comm_fail_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=engine_suspect,--wrap=syscall
@@ -51,6 +54,9 @@ t_unit_comm_handshake_t_SOURCES = t/unit/comm/handshake.c
 t_unit_comm_handshake_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=io_connect
 UNIT_TESTS += t/unit/comm/idle.t
 t_unit_comm_idle_t_SOURCES = t/unit/comm/idle.c
+UNIT_TESTS += t/unit/comm/late.t
+t_unit_comm_late_t_SOURCES = t/unit/comm/late.c
+t_unit_comm_late_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime
 UNIT_TESTS += t/unit/comm/notice.t
 t_unit_comm_notice_t_SOURCES = t/unit/comm/notice.c
 UNIT_TESTS += t/unit/comm/plan.t
