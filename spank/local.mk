@@ -135,6 +135,9 @@ UNIT_TESTS += t/unit/spank/launcher.t
 t_unit_spank_launcher_t_SOURCES = t/unit/spank/launcher.c
 UNIT_TESTS += t/unit/spank/lifeline.t
 t_unit_spank_lifeline_t_SOURCES = t/unit/spank/lifeline.c
+t_unit_spank_lifeline_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime
+UNIT_TESTS += t/unit/spank/listen.t
+t_unit_spank_listen_t_SOURCES = t/unit/spank/listen.c
 UNIT_TESTS += t/unit/spank/moves.t
 t_unit_spank_moves_t_SOURCES = t/unit/spank/moves.c
 UNIT_TESTS += t/unit/spank/mpi.t

@@ -51,7 +51,7 @@ UNIT_TESTS += t/unit/comm/full.t
 t_unit_comm_full_t_SOURCES = t/unit/comm/full.c
 UNIT_TESTS += t/unit/comm/handshake.t
 t_unit_comm_handshake_t_SOURCES = t/unit/comm/handshake.c
-t_unit_comm_handshake_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=io_connect
+t_unit_comm_handshake_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime,--wrap=io_connect
 UNIT_TESTS += t/unit/comm/idle.t
 t_unit_comm_idle_t_SOURCES = t/unit/comm/idle.c
 UNIT_TESTS += t/unit/comm/late.t

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
@@ -17,16 +18,32 @@
 #include "runtime/base/notice.h"
 #include "runtime/comm/tcp.h"
 
-static int n_unreached; /* attempts to connect that find no host */
+/* Attempts to connect that fail so, each after so many seconds of a clock that goes ahead. */
+static struct {
+    int n, error, s;
+    uint64_t deadline; /* of the last one */
+} lost = {.error = EHOSTUNREACH};
+static time_t skew_s;
+
+int __real_clock_gettime(clockid_t id, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
+{
+    int rc = __real_clock_gettime(id, ret);
+    ret->tv_sec += id == CLOCK_MONOTONIC ? skew_s : 0;
+    return rc;
+}
 
 int __real_io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadline);
 int __wrap_io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadline);
 int __wrap_io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadline)
 {
-    if (n_unreached == 0)
+    lost.deadline = deadline;
+    if (lost.n == 0)
         return __real_io_connect(fd, to, len, deadline);
-    n_unreached--;
-    errno = EHOSTUNREACH;
+    lost.n--;
+    skew_s += lost.s;
+    errno = lost.error;
     return -1;
 }
 
@@ -360,13 +377,48 @@ static void a_host_that_is_not_found_is_looked_for_again(void **state)
     struct door d;
     ddp_error_t e = {0};
     door_open(&d);
-    n_unreached = 2;
-    close(knock(&d));
-    n_unreached = 1000;
+    for (int i = 0; i < 3; i++) {
+        lost.error = (const int[]){EHOSTUNREACH, ENOBUFS, ETIMEDOUT}[i];
+        lost.n = 2;
+        close(knock(&d));
+    }
+    lost.error = ECONNREFUSED;
+    lost.n = 2;
+    assert_int_equal(tcp_connect(&d.address, "rank 0 (n0)", deadline_in(60), &e), -1);
+    assert_int_equal(lost.n, 1);
+    lost.error = EHOSTUNREACH;
+    lost.n = 1000;
     assert_int_equal(tcp_connect(&d.address, "rank 0 (n0)", deadline_in(0.5), &e), -1);
     assert_error_has(e, "No route to host");
-    assert_true(n_unreached > 0);
-    n_unreached = 0;
+    assert_true(lost.n > 0);
+    lost.n = 0;
+    door_close(&d);
+}
+
+/* Four seconds each: ten until the host is taken for gone, and no more than the deadline has. */
+static void a_host_is_not_looked_for_for_ever(void **state)
+{
+    static const struct { int error, deadline_s, n; } cases[] = {
+        {EHOSTUNREACH, 60, 3}, {EHOSTUNREACH, 5, 2}, {ETIMEDOUT, 18, 5}, {ETIMEDOUT, 1, 1},
+    };
+    (void)state;
+    struct door d;
+    ddp_error_t e = {0};
+    door_open(&d);
+    int next = dup(0);
+    close(next);
+    lost.s = 4;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t deadline = deadline_in(cases[i].deadline_s);
+        lost.error = cases[i].error;
+        lost.n = 1000;
+        assert_int_equal(tcp_connect(&d.address, "rank 0 (n0)", deadline, &e), -1);
+        assert_int_equal(1000 - lost.n, cases[i].n);
+        assert_true(lost.deadline <= deadline);
+    }
+    assert_int_equal(dup(0), next); /* none is lost */
+    close(next);
+    lost.n = lost.s = 0;
     door_close(&d);
 }
 
@@ -406,6 +458,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_was_not_heard_calls_again),
     cmocka_unit_test(addresses_are_named_in_errors),
     cmocka_unit_test(a_host_that_is_not_found_is_looked_for_again),
+    cmocka_unit_test(a_host_is_not_looked_for_for_ever),
     cmocka_unit_test(neither_side_sends_by_bbrs_timer),
 };
 UNIT_MAIN(tests)

@@ -2,6 +2,8 @@
 #include "config.h" /* prlimit */
 #include "t/unit/unit.h"
 
+#include <dirent.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -11,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
@@ -19,6 +22,16 @@
 
 static const char right[] = "000102030405060708090a0b0c0d0e0f00";
 static char port[8];
+static time_t skew_s; /* by which the clock goes ahead */
+
+int __real_clock_gettime(clockid_t id, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
+{
+    int rc = __real_clock_gettime(id, ret);
+    ret->tv_sec += id == CLOCK_MONOTONIC ? skew_s : 0;
+    return rc;
+}
 
 /* A process that listens; with `closes` it ends each connection that comes, as a network may. */
 static pid_t start(bool closes, const char *token)
@@ -128,6 +141,83 @@ static void who_was_never_reached_is_not_missed(void **state)
     assert_null(lifeline_open(NULL, port));
 }
 
+static int next_descriptor(void)
+{
+    int fd = dup(0);
+    close(fd);
+    return fd;
+}
+
+/* An srun that is this test: it listens at `port`, with room for one connection that it does not accept. */
+static int listen_here(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, n), 0);
+    assert_int_equal(listen(fd, 0), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
+    snprintf(port, sizeof port, "%u", ntohs(a.sin_port));
+    return fd;
+}
+
+static void a_host_that_does_not_answer_is_given_up(void **state)
+{
+    (void)state;
+    int fd = listen_here();
+    lifeline_t *first = lifeline_open("127.0.0.1", port);
+    int before = next_descriptor();
+    lifeline_t *l = lifeline_open("127.0.0.1", port);
+    assert_true(first && l && !is_gone(l, 0.1)); /* its SYN is lost */
+    assert_true(lifeline_fd(l) >= 0 && lifeline_wait_ms(l) > 0 && lifeline_wait_ms(l) <= 1000 * LIFELINE_CONNECT_S);
+    skew_s += LIFELINE_CONNECT_S + 1;
+    assert_int_equal(lifeline_wait_ms(l), 0);
+    assert_false(lifeline_step(l));
+    assert_true(lifeline_fd(l) == -1 && lifeline_wait_ms(l) == -1);
+    assert_int_equal(next_descriptor(), before);
+    drop(l);
+    drop(first);
+    close(fd);
+    l = lifeline_open("255.255.255.255", port); /* to which nobody connects: the call fails at once */
+    assert_non_null(l);
+    assert_int_equal(lifeline_wait_ms(l), 0);
+    assert_false(lifeline_step(l));
+    assert_true(lifeline_fd(l) == -1 && lifeline_wait_ms(l) == -1);
+    drop(l);
+}
+
+/* A connection that ends, then a host that does not answer, then nobody who listens there. */
+static void who_was_reached_is_asked_again_after_a_while(void **state)
+{
+    (void)state;
+    int fd = listen_here();
+    lifeline_t *l = lifeline_open("127.0.0.1", port), *other[2];
+    struct pollfd p = {.fd = lifeline_fd(l), .events = POLLOUT};
+    assert_int_equal(poll(&p, 1, 20000), 1);
+    assert_false(lifeline_step(l));
+    close(accept(fd, NULL, NULL));
+    p.events = POLLIN;
+    assert_int_equal(poll(&p, 1, 20000), 1);
+    for (int i = 0; i < 2; i++) {
+        assert_false(lifeline_step(l));
+        assert_true(lifeline_fd(l) == -1 && lifeline_wait_ms(l) > 0 && lifeline_wait_ms(l) <= 1000 * LIFELINE_AGAIN_S);
+    }
+    for (int i = 0; i < 2; i++)
+        other[i] = lifeline_open("127.0.0.1", port);
+    skew_s += LIFELINE_AGAIN_S + 1;
+    assert_false(lifeline_step(l));
+    assert_true(lifeline_fd(l) >= 0);
+    skew_s += LIFELINE_CONNECT_S + 1;
+    assert_false(lifeline_step(l));
+    assert_true(lifeline_fd(l) == -1 && lifeline_wait_ms(l) > 1000 * LIFELINE_AGAIN_S);
+    for (int i = 0; i < 2; i++)
+        drop(other[i]);
+    close(fd);
+    skew_s += LIFELINE_WAIT_S + 1;
+    assert_true(is_gone(l, 20));
+    drop(l);
+}
+
 /* One polls for srun, sees it gone, and then sleeps: nobody is there to whom to tell it. */
 static void a_guard_that_knows_no_others_sleeps_on(void **state)
 {
@@ -173,11 +263,34 @@ static bool has_ended(pid_t pid, double seconds)
     return true;
 }
 
+static int n_descriptors_of(pid_t pid)
+{
+    char path[32];
+    int n = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    DIR *d = opendir(path);
+    assert_non_null(d);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+/* Whether it has at most so many descriptors soon. */
+static bool comes_down_to(pid_t pid, int n)
+{
+    for (uint64_t until = deadline_in(20); deadline_left_ns(until) > 0; poll(NULL, 0, 10))
+        if (n_descriptors_of(pid) <= n)
+            return true;
+    return false;
+}
+
 static void srun_ends_for_its_last_guard_alone(void **state)
 {
     (void)state;
     lifeline_t *stranger[40];
     pid_t pid = start(false, right);
+    int n_before = n_descriptors_of(pid);
     for (size_t i = 0; i < sizeof stranger / sizeof *stranger; i++) {
         stranger[i] = connected();
         if (i % 2)
@@ -187,7 +300,9 @@ static void srun_ends_for_its_last_guard_alone(void **state)
     }
     lifeline_t *guard = connected();
     assert_false(has_ended(pid, 0.2));
+    assert_true(comes_down_to(pid, n_before + 16)); /* more would be other callers than it hears */
     assert_true(lifeline_release(guard, right));
+    assert_true(comes_down_to(pid, n_before + 1));
     assert_false(has_ended(pid, 3)); /* while the guard is there */
     drop(guard);
     assert_true(has_ended(pid, 60));
@@ -222,6 +337,7 @@ static void strangers_end_nothing(void **state)
 {
     (void)state;
     pid_t pid = start(false, right);
+    int n_before = n_descriptors_of(pid);
     for (int i = 0; i < 100; i++) {
         lifeline_t *l = connected();
         lifeline_release(l, "f00102030405060708090a0b0c0d0e0f00");
@@ -229,6 +345,7 @@ static void strangers_end_nothing(void **state)
     }
     lifeline_t *guard = connected();
     assert_false(has_ended(pid, 3));
+    assert_true(comes_down_to(pid, n_before + 1));
     end(pid);
     assert_true(is_gone(guard, 20));
     assert_false(lifeline_release(guard, right));
@@ -239,6 +356,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(its_end_is_seen),
     cmocka_unit_test(a_connection_that_ends_is_not_its_end),
     cmocka_unit_test(who_was_never_reached_is_not_missed),
+    cmocka_unit_test(a_host_that_does_not_answer_is_given_up),
+    cmocka_unit_test(who_was_reached_is_asked_again_after_a_while),
     cmocka_unit_test(a_guard_that_knows_no_others_sleeps_on),
     cmocka_unit_test(srun_ends_for_its_last_guard_alone),
     cmocka_unit_test(it_hears_late_and_does_not_wait_for_ever),
