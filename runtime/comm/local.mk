@@ -57,8 +57,12 @@ t_unit_comm_idle_t_SOURCES = t/unit/comm/idle.c
 UNIT_TESTS += t/unit/comm/late.t
 t_unit_comm_late_t_SOURCES = t/unit/comm/late.c
 t_unit_comm_late_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime
+UNIT_TESTS += t/unit/comm/leader.t
+t_unit_comm_leader_t_SOURCES = t/unit/comm/leader.c
 UNIT_TESTS += t/unit/comm/notice.t
 t_unit_comm_notice_t_SOURCES = t/unit/comm/notice.c
+UNIT_TESTS += t/unit/comm/pair.t
+t_unit_comm_pair_t_SOURCES = t/unit/comm/pair.c
 UNIT_TESTS += t/unit/comm/plan.t
 t_unit_comm_plan_t_SOURCES = t/unit/comm/plan.c
 UNIT_TESTS += t/unit/comm/scatter.t

@@ -340,7 +340,8 @@ static void strangers_end_nothing(void **state)
     int n_before = n_descriptors_of(pid);
     for (int i = 0; i < 100; i++) {
         lifeline_t *l = connected();
-        lifeline_release(l, "f00102030405060708090a0b0c0d0e0f00");
+        if (i % 2)
+            lifeline_release(l, "f00102030405060708090a0b0c0d0e0f00");
         drop(l);
     }
     lifeline_t *guard = connected();
