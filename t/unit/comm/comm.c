@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/comm/tcp_impl.h"
 #include "runtime/comm/wireup.h"
 #include "t/lib/placements.h"
@@ -76,6 +78,37 @@ static void a_narrow_connection_carries_every_byte(void **state)
     static const int each[] = {0, 1};
     struct job j = {.size = 2, .node_of = each};
     assert_true(job_run_comm(&j, narrow_rank));
+}
+
+/* What a node may send before the other has room: eight chunks of a sum, and none more for a gather before it. */
+static int ahead_rank(struct job *j, int rank, comm_t *c)
+{
+    enum { BYTES = 8 << 20, WINDOW = 8 * (128 << 10) };
+    static const struct comm_range all = {0, BYTES / 4, DDP_F32};
+    _Atomic bool *is_counted = j->shared;
+    ddp_error_t e = {0};
+    comm_segment_t *s = comm_segment_create(c, BYTES, &e);
+    CHECK(s && comm_wait(comm_gather_start(c, s, &all, 1, 0, &e), &e) == 0, "%s", e.text);
+    CHECK(comm_barrier(c, &e) == 0, "%s", e.text);
+    uint64_t before = comm_tcp_bytes_sent(c), deadline = deadline_in(20);
+    while (rank == 1 && !*is_counted && deadline_left_ns(deadline) > 0)
+        usleep(100);
+    comm_work_t *w = comm_reduce_start(c, &(struct comm_reduce){.segment = s, .ranges = &all, .n_ranges = 1}, &e);
+    CHECK(w, "%s", e.text);
+    while (rank == 0 && comm_tcp_bytes_sent(c) == before && deadline_left_ns(deadline) > 0)
+        comm_progress(c);
+    CHECK(rank == 1 || comm_tcp_bytes_sent(c) - before == WINDOW, "%.0f bytes are ahead",
+          (double)(comm_tcp_bytes_sent(c) - before));
+    *is_counted = true;
+    CHECK(comm_wait(w, &e) == 0, "%s", e.text);
+    return 0;
+}
+
+static void nobody_sends_more_than_there_is_room_for(void **state)
+{
+    (void)state;
+    struct job j = {.size = 2, .node_of = (const int[]){0, 1}, .progress = COMM_PROGRESS_CALLER};
+    assert_true(job_run_comm(&j, ahead_rank));
 }
 
 static int option(int fd, int level, int name)
@@ -281,6 +314,7 @@ static void misuse_is_refused_on_every_rank(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(broadcast_and_allgather_move_every_byte),
     cmocka_unit_test(a_narrow_connection_carries_every_byte),
+    cmocka_unit_test(nobody_sends_more_than_there_is_room_for),
     cmocka_unit_test(connections_are_as_patient_as_the_communicator),
     cmocka_unit_test(nobody_passes_a_barrier_early),
     cmocka_unit_test(bytes_between_nodes_equal_the_formula),
