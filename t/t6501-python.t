@@ -47,6 +47,7 @@ done
 ranks 3 "${probe[@]}" raises "$tmp/raises"
 is "an exception: all others are told which" \
     "$(grep -c '^peer rank 1 (.*) aborted: ValueError: no such file: left.txt$' <<<"$out")" 2
+like "... and the rank itself, as Python does" "$err" 'Traceback .*'$'\n''ValueError: no such file: left.txt'
 
 DDP_RECORD=$tmp/dies ranks 2 "$python" -c 'import os, signal, sys, slurm_ddp
 ckpt = slurm_ddp.Checkpoint(sys.argv[1], every=0, plain={})
@@ -64,6 +65,22 @@ ranks 3 "${probe[@]}" state "$tmp/state"
 is "... and is there again, each rank's random numbers from the first batch on" "$rc:$err$(sort <<<"$out")" "0:$first"
 ranks 3 "${probe[@]}" state "$tmp/state"
 is "... also from what was saved before that" "$rc:$err$(sort <<<"$out")" "0:$first"
+for n in 2 0; do
+    DDP_CKPT_EVERY=1 run "${probe[@]}" every "$tmp/every$n" $n
+    is "every=$n, keep=3" "$rc:$(xargs <<<"$out$err$(ls "$tmp/every$n")")" \
+        "0:$([ $n = 0 ] || echo "step-00000006 step-00000008 ")step-00000010"
+done
+run "${probe[@]}" every "$tmp/every2" 2
+is "... the save is of what was there then, random numbers too" "$rc:$out$err" 0:
+for how in more format; do
+    run "${probe[@]}" every "$tmp/every2" 2 $how
+    is "... another $how is refused" "$rc:$out$err" 0:
+done
+run "${probe[@]}" every "$tmp/every2" 2 less
+is "... what nobody asks for is named" "$rc:$out$err" \
+    "0:the checkpoint of step 10 has plain, too, which nobody asks for"
+ranks 2 "${probe[@]}" differ "$tmp/differ"
+is "ranks whose random numbers differ in their kinds are told so" "$rc:$(sort -u <<<"$out")" "0:ok" || diag "$err"
 ranks 2 "${probe[@]}" full "$tmp/full"
 is "a save that fails is told on all ranks, with the reason, also where one of the same step is there" \
     "$rc:$(sort -u <<<"$out")" "0:ok" || diag "$err"
@@ -87,12 +104,14 @@ for required in off on; do
     is "a save waits for space, which comes or does not; required: $required" "$(xargs <"$tmp/waited")" \
         "0 saved saved 1 1 1" || diag "$err"
 done
-for life in 1 1 2; do
-    run "${probe[@]}" metrics "$tmp/metrics.$life" "$tmp/log"
+for life in 1 1 2 3; do
+    ranks 2 "${probe[@]}" metrics "$tmp/metrics.$life" "$tmp/log"
 done
-is "a log goes on with its checkpoint; without one it is put aside" "$rc:$(paste -sd ' ' "$tmp/log.1"):$(<"$tmp/log")" \
-    '0:{"step": 0} {"step": 1}:{"step": 0}'
-like "... and said" "$err" '/log has lines, and there is no checkpoint to go on from: they are in .*/log.1 now'
+is "a log goes on with its checkpoint; without one it is put aside" \
+    "$rc:$(for file in log.1 log.2 log; do paste -sd ' ' "$tmp/$file"; done)" '0:{"step": 0} {"step": 1} {"late": true}
+{"step": 0} {"late": true}
+{"step": 0} {"late": true}'
+like "... and said" "$err" '/log has lines, and there is no checkpoint to go on from: they are in .*/log.2 now'
 echo >"$tmp/log"
 run "${probe[@]}" metrics "$tmp/metrics.2" "$tmp/log"
 like "... one that is shorter than it was is said, too" "$err" '/log has lost 11 bytes since the checkpoint was saved'
@@ -160,8 +179,18 @@ is "what is wrong is said in one line" "$rc:$out$err" 0:ok
 WORLD_SIZE=4 run "${probe[@]}" wrong "$tmp/wrong"
 like "torchrun or mp.spawn between is refused" "$rc:$err" \
     "^1:.*WORLD_SIZE is 4, but libddp finds 1: start one process per rank by .*, without torchrun or mp.spawn between"
-DDP_LIBRARY=/nowhere/libddp.so.0 run "${probe[@]}" wrong "$tmp/wrong"
-like "no libddp" "$rc:$err" '^1:.*libddp.so.0 is not there: install slurm-ddp.s libddp, or name the file in DDP_LIBRARY'
+RANK=1 run "${probe[@]}" wrong "$tmp/wrong"
+like "... or of another rank" "$rc:$err" "^1:.*RANK is 1, but libddp finds 0: "
+mkdir -p "$tmp/prefix/bin" "$tmp/prefix/lib"
+cp "$top_builddir/ddp" "$tmp/prefix/bin"
+ln -s "$(realpath "$DDP_LIBRARY")" "$tmp/prefix/lib/libddp.so.0"
+run env -u DDP_LIBRARY PATH="$tmp/prefix/bin:$PATH" "${probe[@]}" wrong "$tmp/wrong"
+is "libddp is found beside ddp" "$rc:$out$err" 0:ok
+PATH=$tmp/prefix/bin:$PATH DDP_LIBRARY=/nowhere/libddp.so.0 run "${probe[@]}" wrong "$tmp/wrong"
+like "no libddp" "$rc:$err" \
+    '^1:.*libddp.so.0 is not there: install slurm-ddp.s libddp, or name the file in DDP_LIBRARY \(/now'
+DDP_LIBRARY=libm.so.6 run "${probe[@]}" wrong "$tmp/wrong"
+like "an older one" "$rc:$err" "^1:.*Error: libm.so.6 has no ddp_init: it is older than this package"
 
 if "$python" -c "import venv, ensurepip" 2>"$tmp/venv.err"; then
     "$python" -m venv "$tmp/venv"

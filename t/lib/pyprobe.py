@@ -14,11 +14,15 @@ stop [FOLDER]       until asked to stop: with a Checkpoint in FOLDER, else by st
 requeue             rank 0 is asked to stop: what requeue() then says
 deadline            prints seconds until it, after a step
 state FOLDER        a Checkpoint of plain values and objects, read back by the next run
+every FOLDER N [HOW]
+                    ten steps and a save with every=N, and a life behind it; HOW: that is refused (more, format), or
+                    does not ask for all (less)
+differ FOLDER       a save of ranks whose random numbers are not of the same kinds
 full FOLDER         a save that fails on one rank, where one of the same step is there
 fails FOLDER        a save that fails on rank 1, which nobody catches
 waits FOLDER        a save, where the fault library has it that there is no space
 metrics FOLDER FILE
-                    a line of a log, and a step
+                    a line of a log, a step, and a line that comes too late
 progress DDP        what `DDP ps` shows of rank 0 after three steps
 record FOLDER       events of the program's own, in the run's record
 goodput FOLDER      steps, and then what goodput() says
@@ -81,8 +85,10 @@ def take(them, readers, steps, batch, accumulate):
         for b in (rank[m] for m in range(accumulate) for rank in got):
             assert 1 <= len(b) <= batch + 1, f"a batch of {len(b)}, not of 1 to {batch + 1}"
             used += b
+        is_last = them[0].is_at_last_step
         for s in them:
             s.step()
+        assert is_last == (them[0].position % them[0].n == 0), f"the step to {them[0].position} is an epoch's last?"
         steps -= 1
     return used
 
@@ -163,6 +169,7 @@ def children(folder):
     child = os.fork()
     if not child:
         os.close(to)
+        refused("a rank's call", slurm_ddp.stop_requested, "only world() can be called here")
         while os.read(to_read, 1):
             os.write(of_write, b"x")
         os._exit(1)
@@ -294,22 +301,36 @@ class Thing:
         self.state = state
 
 
+class DistributedDataParallel:
+    def __init__(self, module):
+        self.module = module
+
+
+class OptimizedModule:
+    """Of torch.compile()."""
+
+    def __init__(self, inner):
+        self._orig_mod = inner
+
+
 def state(folder):
     value = {"a": [1, 2.5, None, True, "x"], "t": (1, (2,)), 3: {"n": float("inf")}, "b": b"\0\xff",
              "c": Counter({5: 2}), "big": 2**70, "$odd": 1, "f": 0.1, "none": math.nan, "q": deque([(1,), 2], 3),
              "all": deque(), "o": OrderedDict(b=1, a=OrderedDict({2: "x", 1: "y"}))}
     thing, plain = Thing(value if "new" in sys.argv else None), {"best": 1} if "new" in sys.argv else {}
     s = slurm_ddp.Sampler(1000, 4)
-    random.seed(slurm_ddp.world().rank)
-    ckpt = slurm_ddp.Checkpoint(folder, every=0, thing=thing, plain=plain, sampler=s)
+    random.seed(slurm_ddp.world().rank + (0 if "new" in sys.argv else 10))
+    ckpt = slurm_ddp.Checkpoint(folder, every=0, thing=OptimizedModule(DistributedDataParallel(thing)), plain=plain,
+                                sampler=s)
     reader = iter(s)
     if "new" in sys.argv:
         next(reader)
         ckpt.step()
         ckpt.save()
         plain["best"] = 7  # as at an epoch's end, behind the checkpoint of its last step
+        random.gauss(0, 1)  # of a pair
         ckpt.save()
-        say(random.random())
+        say(random.gauss(0, 1), random.random())
         return
     ckpt.save()  # before the first batch: it has the restored random numbers
     next(iter(s))  # a look at a batch before the loop
@@ -317,7 +338,7 @@ def state(folder):
     next(reader)
     assert ckpt.resumed and ckpt.steps == 1 and s.position == 4 * s.size, "where it goes on"
     assert repr(thing.state) == repr(value) and plain == {"best": 7}, f"{thing.state} {plain}"
-    say(random.random())
+    say(random.gauss(0, 1), random.random())
 
 
 def views(is_new):
@@ -444,6 +465,7 @@ def written(folder, when="later"):
     import torch
     model = torch.nn.Linear(1 << 12, 1 << 12, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=1.)
+    model.weight.grad = torch.ones_like(model.weight)  # optimizer.step() writes, too
     ckpt = slurm_ddp.Checkpoint(folder, every=1, keep=99, model=model, optimizer=optimizer)
 
     def steps(number, is_early):
@@ -620,9 +642,42 @@ def refused(what, do, *parts, **arguments):
     raise AssertionError(f"{what} is not refused")
 
 
+def every(folder, number, how=None):
+    plain, more = {"is": "old"}, {"more": {}} if how == "more" else {}
+    if how in ("more", "format"):
+        slurm_ddp.checkpoint.FORMAT += how == "format"
+        refused(how, lambda: slurm_ddp.Checkpoint(folder, plain=plain, **more),
+                "has no more, but plain: give the same names" if more else "has format 1, this slurm_ddp reads 2: ")
+        return
+    ckpt = slurm_ddp.Checkpoint(os.fsencode(folder), int(number), 3, **({} if how == "less" else {"plain": plain}))
+    if ckpt.resumed:
+        assert how or plain == {"n": 10, "drawn": plain["drawn"]} and random.random() == plain["drawn"], plain
+        return
+    plain.clear()
+    for plain["n"] in range(10):
+        slurm_ddp.checkpoint.call("ddp_checkpoint_wait", slurm_ddp.job.job().handle)  # of the last one
+        ckpt.step()
+    assert not slurm_ddp.stop_requested() and ckpt.steps == 10, "it only repeats the answer"
+    begun = random.getstate()
+    plain.update(n=10, drawn=random.random())  # while the last step's own is still written, perhaps
+    random.setstate(begun)
+    ckpt.save()
+
+
+def differ(folder):
+    capture, rank = slurm_ddp.rng.capture, slurm_ddp.world().rank
+    slurm_ddp.rng.capture = lambda: {**capture(), **({"numpy": b"1"} if rank == 1 else {})}
+    ckpt = slurm_ddp.Checkpoint(folder, every=0)
+    ckpt.step()
+    e = refused("other kinds of numbers", ckpt.save, f"(the random numbers of rank {rank} are those of python"
+                f"{', numpy' * rank}: all ranks have to import alike)")
+    assert e.domain == "layout" and e.code, e.domain
+    say("ok")
+
+
 def full(folder):
     plain = {"best": 1}
-    ckpt = slurm_ddp.Checkpoint(folder, every=0, plain=plain)
+    ckpt = slurm_ddp.Checkpoint(folder, every=0, plain=plain, log=slurm_ddp.Metrics(os.devnull))
     ckpt.step()
     ckpt.save()
     plain["best"] = 2
@@ -663,11 +718,14 @@ class Array:
 
 
 def metrics(folder, file):
-    log = slurm_ddp.Metrics(file)
+    os.chdir(os.path.dirname(file))
+    log = slurm_ddp.Metrics(os.path.basename(file))
+    os.chdir("/")
     ckpt = slurm_ddp.Checkpoint(folder, every=0, log=log)
     log.log(step=ckpt.steps)
     ckpt.step()
     ckpt.save()
+    log.log(late=True)
 
 
 def progress(ddp):
@@ -677,13 +735,14 @@ def progress(ddp):
         shown = subprocess.run([ddp, "ps"], stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout
         say(*(line for line in shown.splitlines() if str(os.getpid()) in line.split()))
     slurm_ddp.stop_requested()
+    refused("a Checkpoint behind it", lambda: slurm_ddp.Checkpoint("never"), "comes before stop_requested()")
 
 
 def record(folder):
     refused("too early", lambda: slurm_ddp.record("epoch", number=1), "epoch comes after Checkpoint(...)")
     slurm_ddp.Checkpoint(folder, every=0)
     slurm_ddp.record("epoch")
-    slurm_ddp.record("validation", step=3, loss=Array(2.5), worst=math.inf, each=[Array([1, math.nan]), {"a": None}],
+    slurm_ddp.record("validation", step=3, loss=Array(2.5), worst=math.inf, each=(Array([1, math.nan]), {"a": None}),
                      name='"\n\N{SNOWMAN}')
     refused("an event of libddp's", lambda: slurm_ddp.record("end"), "end is an event of libddp's own")
     refused("no name", lambda: slurm_ddp.record("Epoch 3"), "letters of a-z")
@@ -783,21 +842,27 @@ def wrong(folder):
     atexit.register(lambda: refused("a save behind the end", before_it[0].save, "this process has left the job"))
     s = slurm_ddp.Sampler(100, 4)
     refused("a step nobody has read", s.step, "samples nobody has read")
-    refused("too few samples", lambda: slurm_ddp.Sampler(3, 1, rank=0, size=4), "3 samples are fewer than one for each")
-    other = {"n": 99, "seed": 0, "position": 0}
-    refused("another number of samples", lambda: s.load_state_dict(other), "n 99, not 100")
+    for accumulate, size in (1, 4), (2, 2):
+        refused("too few samples", lambda: slurm_ddp.Sampler(3, 1, accumulate, rank=0, size=size),
+                f"3 samples are fewer than one for each of {accumulate} batches on {size} ranks")
+    for n, seed, why in (99, 0, "n 99, not 100"), (100, 1, "seed 1, not 0"):
+        refused("other data", lambda: s.load_state_dict({"n": n, "seed": seed, "position": 0}), why)
     refused("data without numbers", lambda: slurm_ddp.Sampler(iter([1]), 1), "a list_iterator has no length")
     for kind, why in (("BatchSamplerShard", "prepare() would share"), ("BatchSampler", "batches of its batches: "),
                       ("SkipBatchSampler", "skip_first_batches() would")):
         refused("another's reading", type(kind, (Reader,), {})().read, why, of=s)
     assert not read_twice(1) and "accumulate=N" in read_twice(2)[0] and "accumulate=N" in read_twice(9)[0]
-    refused("a batch of 0", lambda: slurm_ddp.Sampler(3, 0, rank=0, size=1), "at least 1")
-    last = slurm_ddp.Sampler(100, 1, rank=0, size=4)
+    for batch, accumulate, rank in (0, 1, 0), (1, 0, 0), (1, 1, 1), (1, 1, -1):
+        refused("numbers", lambda: slurm_ddp.Sampler(3, batch, accumulate, rank=rank, size=1), "at least 1, 1, and a")
+    assert slurm_ddp.Sampler(8, 1, rank=0).size == 1 and slurm_ddp.Sampler(8, 1, size=2).rank == 0
+    last = slurm_ddp.Sampler(100, 1, 2, rank=0, size=4)
     last.load_state_dict({"n": 100, "seed": 0, "position": 230})
     refused("an epoch that is over", lambda: last.set_epoch(0), "set_epoch(0), but training is in epoch 2")
-    last.load_state_dict({"n": 100, "seed": 0, "position": 98})
+    last.set_epoch(2)
+    assert last.position == 230, "the epoch that it is in"
+    last.load_state_dict({"n": 100, "seed": 0, "position": 96})
     refused("more ranks than are left", lambda: [list(last) for _ in last.epochs(1)], "go on with at most 2 ranks")
-    for name in "x" * 32, "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n", "":
+    for name in "x" * 32, ".x", "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n", "":
         things = {name: {}}
         refused("a name", lambda: slurm_ddp.Checkpoint(folder, **things), "a name is letters, digits and ._-, at most")
     refused("no folder", lambda: slurm_ddp.Checkpoint(None), "None is no folder")
@@ -810,7 +875,10 @@ def wrong(folder):
     for given in module_state, {"state": {}, "param_groups": []}:
         refused("a state_dict", lambda: slurm_ddp.Checkpoint(folder, net=given), "net is a state_dict, which no resume")
     ckpt = slurm_ddp.Checkpoint(folder, every=0, bad=Thing({"f": refused}), state={"state": 1},
-                                prepared=AcceleratedOptimizer())
+                                prepared=AcceleratedOptimizer(), **{"x" * 31: {}})
+    assert why_of(OSError, OSError("no\nfile \udcff")) == b"OSError: no file ?"
+    assert why_of(slurm_ddp.Error, slurm_ddp.Error("full", rank=3)) == b"rank 3: full"
+    assert why_of(slurm_ddp.Error, slurm_ddp.Error("full")) == b"full"
     before_it.append(ckpt)
     slurm_ddp.job.calls.append("another thread's")
     slurm_ddp.job.job().close()
@@ -841,9 +909,9 @@ def used(n, *lives):
     say(f"{len(epochs) - 1} whole epochs and {len(rest)} samples, each once")
 
 
-CHECKS = (sampler, resume, order, peers, children, spawned, workers, raises, stop, requeue, deadline, state, full,
-          fails, waits, torch, written, metrics, progress, record, goodput, peak, parts, wrong, inner, kept, seeds,
-          used)
+CHECKS = (sampler, resume, order, peers, children, spawned, workers, raises, stop, requeue, deadline, state, every,
+          differ, full, fails, waits, torch, written, metrics, progress, record, goodput, peak, parts, wrong, inner,
+          kept, seeds, used)
 if __name__ == "__main__":
     {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
     if sys.argv[1] in ("sampler", "resume"):

@@ -189,8 +189,6 @@ def world():
 
 
 def why_stopped(step):
-    if not step.stop:
-        return ""
     return "stopped by " + (signal.Signals(step.stop_signal).name if step.stop_signal else "the end of its time")
 
 
