@@ -301,7 +301,7 @@ enum ddp_mark { DDP_MARK_FORWARD, DDP_MARK_BACKWARD };
 void ddp_mark(ddp_t *d, enum ddp_mark mark);
 
 /* Adds an event to the run's record (the option `record`; ddp-record(5) has the events that libddp writes): event is
- * letters, digits and _, and none of libddp's own; members is JSON on one line, "\"step\": 3, \"loss\": 2.5", or "",
+ * letters of a-z, digits and _, at most 31, none of libddp's own; members is JSON on one line, "\"step\": 3", or "",
  * each name once, without event and t, at most a million bytes. On ranks other than 0, or without a record, nothing
  * happens; a record that cannot be written is a warning of ddp_checkpoint_status, and no error here. Not collective.
  * DDP_E_USAGE: not such a name, not such members, or before ddp_commit and ddp_state_open. */

@@ -2,7 +2,7 @@
  *
  * Who runs what:
  *   srun, sbatch, salloc (the user)  slurm_spank_init, the option's callback, init_post_opt
- *   srun (the user)                  local_user_init, exit: the tables of a verbose step (gather.h)
+ *   srun (the user)                  local_user_init, exit: questions to slurmctld; a verbose step's tables (gather.h)
  *   slurmd (root)                    slurm_spank_init: has a child process read the cores for the tasks (cache.h)
  *   slurmstepd (root)                slurm_spank_init, the option's callback: these copy at most 4 KiB, parse nothing
  *   slurmstepd (euid user)           user_init: looks at four variables, maps the board
