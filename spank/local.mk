@@ -45,6 +45,7 @@ libspankcore_la_SOURCES = \
 	%D%/guards/link.c \
 	%D%/guards/news.c \
 	%D%/guards/nodes.c \
+	%D%/guards/nodes_seat.c \
 	%D%/guards/plan.c \
 	%D%/guards/proof.c %D%/guards/proof.h \
 	%D%/guards/roll.c \

@@ -1,7 +1,8 @@
 /* impl.h - what the files of guards.h share: from the bottom up link.c (messages over a connection), news.c (lines for
- * the user), beat.c (who is silent), nodes.c (which nodes are in the tree, and which have left), join.c (who is
- * connected with whom), roll.c (who else has died), round.c (generations, stops), suspect.c (what a failure may come
- * from), calls.c (in which calls all wait), ask.c (for the guard) and guards.c (what it means). */
+ * the user), beat.c (who is silent), nodes.c (which nodes are in the tree, and which have left), nodes_seat.c (who has
+ * which place), join.c (who is connected with whom), roll.c (who else has died), round.c (generations, stops),
+ * suspect.c (what a failure may come from), calls.c (in which calls all wait), ask.c (for the guard) and guards.c (what
+ * it means). */
 #ifndef DDP_SPANK_GUARDS_IMPL_H
 #define DDP_SPANK_GUARDS_IMPL_H
 
@@ -273,6 +274,10 @@ bool nodes_are_whole(guards_t *g, int n_here); /* so they are, with so many guar
 void nodes_name_missing(const guards_t *g, char ret[HOSTLIST_NAME_MAX + 1]); /* one of which not all guards are here */
 void nodes_wait(guards_t *g);    /* for those that are not in the tree, until absent_at */
 bool nodes_absent(guards_t *g, int node, struct death *ret); /* it is one that was lost, or that is then */
+
+void nodes_name(const guards_t *g, int node, char ret[HOSTLIST_NAME_MAX + 1]); /* "node 3" where nobody knows it */
+
+/* ---- nodes_seat.c ---- */
 
 void nodes_seat(guards_t *g); /* who has left gives way; the root tells the user */
 

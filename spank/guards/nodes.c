@@ -5,12 +5,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/num.h"
 #include "spank/guards/impl.h"
-#include "spank/step/moves.h"
 
 #define ABSENT_S 7.0 /* from being the root: all try the same nodes, in about the same order and at the same time */
 
@@ -163,7 +160,7 @@ static int count_left(const guards_t *g)
     return g->f.n_nodes - g->nodes.n_left;
 }
 
-static void name(const guards_t *g, int node, char *ret)
+void nodes_name(const guards_t *g, int node, char ret[HOSTLIST_NAME_MAX + 1])
 {
     int port[GUARDS_PORTS];
     if (g->f.find(&g->f, node, ret, port) < 0)
@@ -221,7 +218,7 @@ static void say_loss(guards_t *g, int i)
 {
     char who[HOSTLIST_NAME_MAX + 1];
     int n_spares = g->f.spares - (i + 1), seat = seats_of(&g->nodes.seats, g->nodes.left[i]);
-    name(g, g->nodes.left[i], who);
+    nodes_name(g, g->nodes.left[i], who);
     if (seat < 0)
         news_add(g, "warning: node %.64s, a spare, has gone: %d left", who, n_spares > 0 ? n_spares : 0);
     else
@@ -328,7 +325,7 @@ void nodes_name_missing(const guards_t *g, char ret[HOSTLIST_NAME_MAX + 1])
     for (int i = 0; g->nodes.of && i < g->f.n_nodes; i++)
         if (!is_there(g, i))
             missing = i;
-    name(g, missing, ret);
+    nodes_name(g, missing, ret);
 }
 
 void nodes_wait(guards_t *g)
@@ -350,84 +347,6 @@ bool nodes_absent(guards_t *g, int node, struct death *ret)
     nodes_lose(g, node, false);
     *ret = (struct death){.kind = DEATH_GONE, .rank = (seat < 0 ? node : seat) * g->f.local_size, .at = node,
                           .is_certain = g->nodes.of[node].is_certain};
-    name(g, node, ret->node);
+    nodes_name(g, node, ret->node);
     return true;
-}
-
-/* ---- seats ---- */
-
-/* A node whose place another has taken; -1: nobody. */
-struct change {
-    int who, by;
-};
-
-/* Behind n others, of the same restart. Who has come by one of these, and goes, was never there. */
-static int add_change(struct change *c, int n, int who, int by)
-{
-    for (int i = 0; i < n; i++)
-        if (c[i].by == who) {
-            c[i].by = by;
-            return n;
-        }
-    c[n] = (struct change){who, by};
-    return n + 1;
-}
-
-static void say_moves(guards_t *g, const struct change *c, int n_moves)
-{
-    char text[MOVES_TEXT_MAX];
-    int n_nodes = g->nodes.seats.n, n = n_nodes * g->f.local_size;
-    struct move *move = calloc((size_t)n_moves, sizeof *move); /* NULL: nobody is told */
-    for (int i = 0; move && i < n_moves; i++) {
-        name(g, c[i].who, move[i].who);
-        if (c[i].by >= 0)
-            name(g, c[i].by, move[i].by);
-    }
-    if (move)
-        news_add(g, "restart %d of %d: %s: %d node%s, %d rank%s", g->n_restarts, g->f.restarts,
-                 moves_text(move, (size_t)n_moves, text), n_nodes, PLURAL(n_nodes), n, PLURAL(n));
-    free(move);
-}
-
-void nodes_seat(guards_t *g)
-{
-    struct nodes *n = &g->nodes;
-    struct change change[LEFT_MAX];
-    int n_changes = 0;
-    if (!g->f.is_elastic)
-        return;
-    seats_begin(&n->seats, g->f.spares);
-    for (int i = 0; i < n->n_left; i++) {
-        bool has_seat = seats_of(&n->seats, n->left[i]) >= 0;
-        int taker = seats_leave(&n->seats, n->left[i]);
-        if (n->of)
-            n->of[n->left[i]].is_out = true;
-        if (has_seat && i >= n->n_seated)
-            n_changes = add_change(change, n_changes, n->left[i], taker);
-    }
-    n->n_seated = n->n_left;
-    if (n_changes && !g->above && g->f.local_rank == 0)
-        say_moves(g, change, n_changes);
-}
-
-bool guards_seat(const struct guards_facts *f, const guards_t *g, struct seat *ret)
-{
-    struct seats first = {0}, *s = &first;
-    *ret = (struct seat){.rank = f->rank, .size = f->size, .node = f->node, .n_nodes = f->n_nodes,
-                         .restart = g ? g->n_restarts : 0};
-    if (!f->is_elastic)
-        return true;
-    if (g)
-        *s = g->nodes.seats;
-    else if (seats_open(s, f->n_nodes, f->spares) < 0)
-        return false;
-    ret->first = s->node[0];
-    ret->node = seats_of(s, f->node);
-    ret->n_nodes = s->n;
-    ret->size = s->n * f->local_size;
-    ret->rank = ret->node * f->local_size + f->local_rank;
-    int port[GUARDS_PORTS], rc = f->find(f, s->node[0], ret->master, port);
-    if (!g)
-        seats_close(s);
-    return rc == 0 && ret->node >= 0;
 }
