@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "pmix/boot_carried.h"
 #include "runtime/base/bytes.h"

@@ -20,7 +20,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +28,6 @@
 #include "pmix/boot_card.h"
 #include "runtime/base/address.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/io.h"
 #include "runtime/base/thread.h"
 
 #define STEP_MS 50 /* how soon the thread sees that its deadline has changed */

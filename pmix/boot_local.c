@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "pmix/boot_impl.h"
 #include "pmix/boot_wire.h"

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "runtime/base/begins.h"
 #include "runtime/base/bytes.h"

@@ -1,7 +1,6 @@
 /* foreign.c - beside another framework's training, as ddp.h has it: the order of samples, stops, checkpoints. */
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/budget.h"
 #include "runtime/base/clock.h"
 #include "runtime/distrust.h"
 #include "runtime/handle.h"

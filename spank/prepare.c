@@ -1,7 +1,6 @@
 #include "config.h"
 #include "spank/prepare.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>

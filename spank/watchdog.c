@@ -1,7 +1,6 @@
 #include "config.h"
 #include "spank/watchdog.h"
 
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

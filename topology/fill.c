@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <string.h>
 
 #include "runtime/base/begins.h"
 #include "topology/load_impl.h"

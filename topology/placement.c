@@ -1,7 +1,6 @@
 #include "topology/placement.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "topology/placement_impl.h"

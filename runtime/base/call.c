@@ -1,11 +1,9 @@
 #include "runtime/base/call.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "runtime/base/clock.h"
 #include "runtime/base/thread.h"
 
 /* The caller and the thread both hold it; the last one to let go frees it. */

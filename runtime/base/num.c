@@ -2,7 +2,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <limits.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>

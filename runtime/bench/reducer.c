@@ -8,7 +8,6 @@
  * With --backward-ms 0 there is nothing to hide behind, and exposed / comm is our layer's time over raw all-reduce. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels/model/vector.h"
 #include "runtime/base/error.h"

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels/model/matmul.h"
 #include "runtime/base/begins.h"

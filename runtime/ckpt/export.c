@@ -10,7 +10,6 @@
 
 #include "runtime/base/io.h"
 #include "runtime/ckpt/checksum.h"
-#include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/reader.h"
 
 #define PART_BYTES ((size_t)4 << 20)

@@ -2,13 +2,11 @@
 
 #include "runtime/ckpt/slots.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/base/io.h"
 #include "runtime/ckpt/checksum.h"

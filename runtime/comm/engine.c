@@ -1,6 +1,5 @@
 #include "runtime/comm/engine.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

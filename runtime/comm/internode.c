@@ -14,7 +14,6 @@
  * node that leaves after its last sum would not read. Swapped chunks have slots and a count of their own; a node sends
  * one of them once it has combined the one NET_WINDOW / 2 before: by then the other had sent that, and so combined the
  * one NET_WINDOW before, whose slot this one takes. Sums for a visitor, or of owned parts alone, are not swapped. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -12,7 +12,6 @@
  * Where all cores compute, the thread's share of one is taken from the computing, with a switch on top. So a program
  * whose own threads fill the cores that its ranks leave should ask for CALLER. The thread leaves works to callers that
  * wait for them at once (idle.h): 4 bytes between two nodes take 0.013 ms so, and 0.049 where each start wakes it. */
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>

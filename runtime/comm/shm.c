@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,7 +13,6 @@
 #include <unistd.h>
 
 #include "runtime/base/cgroup.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/base/retry.h"
 

@@ -1,5 +1,4 @@
 /* Exchanges: what a call that waits sends to and receives from other nodes, one message each way. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"

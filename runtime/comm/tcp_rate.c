@@ -5,7 +5,6 @@
 #include <linux/tcp.h> /* glibc's <netinet/tcp.h> has an older tcp_info */
 #include <math.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
 
 #include "runtime/comm/tcp_impl.h"
 

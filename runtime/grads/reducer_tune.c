@@ -6,9 +6,7 @@
  * first plan stays with find-unused, with zero=1 and on GPUs; on one rank, or where a size is named, the caps stay. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "runtime/base/clock.h"
 #include "runtime/grads/planner.h"
 #include "runtime/grads/reducer_impl.h"
 

@@ -1,6 +1,5 @@
 /* read_member.c - one member of a line. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/plain.h"

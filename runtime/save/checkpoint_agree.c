@@ -1,5 +1,4 @@
 /* checkpoint_agree.c - what ranks tell each other, and the program, about checkpoints. */
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +7,6 @@
 #include "runtime/base/plain.h"
 #include "runtime/ckpt/checksum.h"
 #include "runtime/ckpt/folder.h"
-#include "runtime/ckpt/reader.h"
 #include "runtime/save/save.h"
 
 int checkpoint_agree(struct save *save, const ddp_error_t *own, ddp_error_t *ret, ddp_error_t *errp)

@@ -6,7 +6,6 @@
 
 #include "runtime/base/budget.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/io.h"
 #include "runtime/base/num.h"
 #include "runtime/ckpt/checksum.h"
 #include "runtime/save/save.h"

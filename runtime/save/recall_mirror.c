@@ -1,5 +1,4 @@
 /* recall_mirror.c - copies of snapshots on other nodes. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "runtime/base/budget.h"

@@ -1,10 +1,8 @@
 #include "runtime/train/account.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/base/num.h"
 

@@ -1,7 +1,6 @@
 #include "runtime/train/options.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/begins.h"

@@ -1,10 +1,8 @@
 #include "config.h"
 #include "spank/gather/gather.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>

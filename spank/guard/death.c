@@ -4,7 +4,6 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <sys/wait.h>
 
 #include "runtime/base/cgroup.h"
 #include "runtime/base/clock.h"

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/notice.h"

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#include "runtime/base/clock.h"
 #include "spank/guards/impl.h"
 
 #define REPORT_S 1.0          /* a death waits no longer for that */

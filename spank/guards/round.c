@@ -4,7 +4,6 @@
 #include "spank/guards/guards.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "runtime/base/clock.h"
 #include "spank/guards/impl.h"

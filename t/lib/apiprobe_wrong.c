@@ -1,7 +1,6 @@
 /* Rank 1 makes a mistake, or goes, while reductions are under way; all print what they are told. */
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,6 +1,5 @@
 #include "t/lib/bootranks.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "runtime/ckpt/folder.h"
-#include "runtime/ckpt/reader.h"
 #include "t/lib/ckptfolder.h"
 
 int main(int argc, char **argv)

@@ -34,7 +34,6 @@
 #include <time.h>
 
 #include "runtime/base/hash.h"
-#include "runtime/ckpt/checksum.h"
 #include "runtime/ckpt/manifest.h"
 #include "runtime/ddp.h"
 

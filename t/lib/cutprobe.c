@@ -7,7 +7,6 @@
  * "join" rank R takes R steps fewer and then joins; with "swap" the parameters are declared the other way round. A
  * step's line has the micro-steps that this run took for it, on rank 0. */
 #include <inttypes.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

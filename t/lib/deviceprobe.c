@@ -2,7 +2,6 @@
  * waited for beside the watch and followed by a collective.
  *
  * deviceprobe STEPS BYTES   exit code 0, or 1 with the error, after all other ranks were told. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 

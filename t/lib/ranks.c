@@ -1,6 +1,5 @@
 #include "t/lib/ranks.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* units.c - which devices hang together. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "topology/show/impl.h"
 

@@ -1,7 +1,6 @@
 /* judge_node.c - what is wrong within nodes: CPUs, memory, clocks. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/base/stats.h"
 #include "runtime/cli/check/judge.h"

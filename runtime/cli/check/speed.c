@@ -1,5 +1,4 @@
 /* speed.c - clocks, and the memory's speed with all ranks at once. */
-#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 

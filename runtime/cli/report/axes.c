@@ -1,7 +1,5 @@
 /* axes.c - what a chart's picture has about it. */
-#include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "runtime/cli/report/chart.h"
 

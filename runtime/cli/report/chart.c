@@ -1,7 +1,6 @@
 /* chart.c - lines over the steps of runs. */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "runtime/cli/report/chart.h"
 

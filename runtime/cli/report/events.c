@@ -1,5 +1,4 @@
 /* events.c - what happened in a run, for people. */
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* strip.c - the time of runs: what it was worth in sum, and when. */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "runtime/cli/report/report.h"
 

@@ -6,7 +6,6 @@
 
 #include "runtime/base/address.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/resolve.h"
 
 static const char *numbers[3]; /* what a host's name stands for, ended by NULL */
 

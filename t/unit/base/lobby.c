@@ -2,7 +2,6 @@
 #include "t/unit/unit.h"
 
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/resource.h>

@@ -1,7 +1,6 @@
 /* The guard's word: what ends a wait, and what does not. */
 #include "t/unit/unit.h"
 
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -2,7 +2,6 @@
  * writing or removing elsewhere. Another owner's: as root only. */
 #include "t/unit/unit.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

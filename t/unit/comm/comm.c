@@ -7,7 +7,6 @@
 #include <netinet/tcp.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/comm/tcp_impl.h"

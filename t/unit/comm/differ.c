@@ -1,7 +1,6 @@
 /* Ranks that make different calls, or the same with different sizes: every rank gets an error, nobody wrong data. */
 #include "t/unit/unit.h"
 
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"

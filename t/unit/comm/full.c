@@ -1,7 +1,6 @@
 /* Who leaves the stage of a node full, and is missed by those that wait for a slot of it. */
 #include "t/unit/unit.h"
 
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"

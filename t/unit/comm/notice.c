@@ -2,13 +2,11 @@
 #include "t/unit/unit.h"
 
 #include <poll.h>
-#include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "runtime/base/bytes.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/door.h"
 #include "runtime/base/frame.h"
 #include "runtime/base/notice.h"

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/base/cgroup.h"
 #include "runtime/comm/plan.h"

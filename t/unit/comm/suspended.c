@@ -3,7 +3,6 @@
 #include "t/unit/unit.h"
 
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

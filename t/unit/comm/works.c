@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -1,9 +1,6 @@
 /* How the plan is found: what is measured and told to the planner, and that all ranks follow rank 0's. */
 #include "t/unit/unit.h"
 
-#include <errno.h>
-#include <stdatomic.h>
-
 #include "runtime/base/clock.h"
 #include "runtime/grads/planner.h"
 #include "t/lib/reduction.h"

@@ -4,10 +4,8 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <unistd.h>
 
 #include "kernels/cuda/reduce.h"
-#include "runtime/base/clock.h"
 #include "runtime/nccl/nccl.h"
 #include "t/lib/ranks.h"
 

@@ -2,7 +2,6 @@
 #include "t/unit/save/kept.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
