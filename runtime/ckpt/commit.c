@@ -20,8 +20,8 @@
 #define OLD "-old" /* behind that */
 #define WRITER ".writer"
 #define UNFINISHED ".manifest" /* until it is whole */
-#define PROBE "-probe"         /* behind .saving-TOKEN: by it ranks that start see that their dir is one folder */
-#define PROBE_S 60             /* which takes less */
+#define PROBE "-probe"         /* behind .saving-TOKEN */
+#define PROBE_S 60             /* the ranks' look for it takes less */
 #define SAVING_MAX 96
 
 /* ".saving-TOKEN-step-00000100" */
@@ -328,6 +328,11 @@ static int retain_in(struct removal *r, uint64_t newest, const struct folder_ste
     }
     free(s.step);
     return rc;
+}
+
+void commit_probe_name(const char *token, char ret[COMMIT_PROBE_MAX])
+{
+    snprintf(ret, COMMIT_PROBE_MAX, SAVING "%.40s" PROBE, token);
 }
 
 static bool is_probe(const char *name)

@@ -59,6 +59,10 @@ int commit_suspect(const struct savedir *dir, const char *token, struct folder_s
  * it is another job's, which has got further and keeps dir. */
 int commit_clean(const struct savedir *dir, const char *token, uint64_t known, ddp_error_t *errp);
 
+/* ".saving-TOKEN-probe", the file in dir by which ranks see that theirs is one folder (savedir_probe). Pure. */
+#define COMMIT_PROBE_MAX 64
+void commit_probe_name(const char *token, char ret[COMMIT_PROBE_MAX]);
+
 /* -1 where dir is this job's no more: DDP_E_USAGE, EBUSY; or where that cannot be told. */
 int commit_check(const struct savedir *dir, const char *token, ddp_error_t *errp);
 

@@ -130,7 +130,7 @@ int tcp_memory_add(struct tcp_memory *q, void *data, size_t n)
     return 0;
 }
 
-void tcp_memory_empty(struct tcp_memory *q)
+static void empty(struct tcp_memory *q)
 {
     q->n = q->at = q->n_bytes = 0;
 }
@@ -152,7 +152,7 @@ static void finish_message(struct tcp *t, int node)
         t->handler.message(t->handler.ctx, node, &c->h);
     c->is_reading = false;
     c->n_header = 0;
-    tcp_memory_empty(&c->in);
+    empty(&c->in);
 }
 
 /* The verdict on an exchange's header, c->h. */
@@ -170,7 +170,7 @@ static enum tcp_verdict exchange_header(const struct tcp *t, struct tcp_conn *c)
     struct tcp_memory was = c->in;
     c->in = c->expected;
     c->expected = was;
-    tcp_memory_empty(&c->expected);
+    empty(&c->expected);
     return TCP_READ;
 }
 

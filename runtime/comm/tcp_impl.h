@@ -51,6 +51,5 @@ struct tcp {
 };
 
 int tcp_memory_add(struct tcp_memory *q, void *data, size_t n); /* -1: no memory */
-void tcp_memory_empty(struct tcp_memory *q);
 
 #endif

@@ -61,12 +61,6 @@ char *checkpoint_path(const char *dir)
     return path ? path : strdup(dir);
 }
 
-/* commit_clean knows its name. */
-static void probe_name(const struct save *save, char ret[64])
-{
-    snprintf(ret, 64, ".saving-%.40s-probe", save->checkpoint.token);
-}
-
 /* Others could harm what is saved there: a warning, or an end of it where the job wants no such folder. */
 static enum finding look_who_else(struct save *save, const struct savedir *dir, ddp_error_t *errp)
 {
@@ -104,8 +98,8 @@ static bool is_of_this_training(const struct checkpoint *c, const char *path)
 /* Rank 0: the folder, which is open, is no other training's, and can be written. A probe is left in it. */
 static enum finding look_into(struct save *save, struct savedir *dir, struct folder_steps *ret, ddp_error_t *errp)
 {
-    char probe[64];
-    probe_name(save, probe);
+    char probe[COMMIT_PROBE_MAX];
+    commit_probe_name(save->checkpoint.token, probe);
     bool is_writable = savedir_probe(dir, probe, errp) == 0; /* which also tells what is own there */
     commit_recover(dir);
     if (reader_list(dir->path, &ret->step, &ret->n, errp) < 0)
@@ -134,8 +128,8 @@ static enum finding look_first(struct save *save, const char *path, struct place
 static bool sees_probe(const struct save *save, const char *path, struct savedir_known *ret, ddp_error_t *why)
 {
     struct savedir dir = {.fd = -1};
-    char probe[64];
-    probe_name(save, probe);
+    char probe[COMMIT_PROBE_MAX];
+    commit_probe_name(save->checkpoint.token, probe);
     bool is_there = savedir_open(&dir, path, NULL, why) == 0 && savedir_see(&dir, probe, why) == 0;
     *ret = dir.known;
     savedir_close(&dir);
@@ -167,10 +161,10 @@ static enum finding look_too(const struct save *save, const char *path, struct s
 static void remove_probe(const struct save *save, const char *path)
 {
     struct savedir dir;
-    char probe[64];
+    char probe[COMMIT_PROBE_MAX];
     if (save->team->me.rank != 0 || savedir_open(&dir, path, NULL, NULL) < 0)
         return;
-    probe_name(save, probe);
+    commit_probe_name(save->checkpoint.token, probe);
     unlinkat(dir.fd, probe, 0);
     savedir_close(&dir);
 }

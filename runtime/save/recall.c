@@ -75,38 +75,6 @@ static void make(struct save *save, ddp_error_t *errp)
                               save->state->arena.device ? &source : NULL, errp);
 }
 
-int recall_open(struct save *save, ddp_error_t *errp)
-{
-    struct recall *r = &save->recall;
-    ddp_error_t own = {0}, told;
-    int32_t is_everywhere = r->handover.is_there;
-    if (!is_wanted(save)) {
-        recall_drop(save);
-        return 0;
-    }
-    if (comm_allreduce(save->team->comm, &is_everywhere, 1, DDP_I32, DDP_MIN, errp) < 0)
-        return team_break(save->team);
-    if (!is_everywhere || r->is_open)
-        return 0;
-    plan(save, &own);
-    if (checkpoint_agree(save, &own, &told, errp) < 0)
-        return -1;
-    if (!told.code) {
-        make(save, &own);
-        if (checkpoint_agree(save, &own, &told, errp) < 0)
-            return -1;
-    }
-    if (told.code) {
-        recall_drop(save);
-        checkpoint_warn(save, "no snapshots in memory for restarts: %s", told.text);
-        return 0;
-    }
-    r->is_open = true;
-    r->has_begun = false;
-    r->newest = r->pinned = -1;
-    return recall_open_mirror(save, errp);
-}
-
 void recall_shut(struct save *save)
 {
     struct recall *r = &save->recall;
@@ -125,7 +93,8 @@ void recall_shut(struct save *save)
     r->is_open = r->is_due = false;
 }
 
-void recall_drop(struct save *save)
+/* Nothing stays, of what guards keep either. */
+static void drop(struct save *save)
 {
     struct recall *r = &save->recall;
     recall_shut(save);
@@ -133,6 +102,38 @@ void recall_drop(struct save *save)
         return;
     for (int i = 0; i < HANDOVER_KINDS; i++)
         handover_forget(&r->handover, i);
+}
+
+int recall_open(struct save *save, ddp_error_t *errp)
+{
+    struct recall *r = &save->recall;
+    ddp_error_t own = {0}, told;
+    int32_t is_everywhere = r->handover.is_there;
+    if (!is_wanted(save)) {
+        drop(save);
+        return 0;
+    }
+    if (comm_allreduce(save->team->comm, &is_everywhere, 1, DDP_I32, DDP_MIN, errp) < 0)
+        return team_break(save->team);
+    if (!is_everywhere || r->is_open)
+        return 0;
+    plan(save, &own);
+    if (checkpoint_agree(save, &own, &told, errp) < 0)
+        return -1;
+    if (!told.code) {
+        make(save, &own);
+        if (checkpoint_agree(save, &own, &told, errp) < 0)
+            return -1;
+    }
+    if (told.code) {
+        drop(save);
+        checkpoint_warn(save, "no snapshots in memory for restarts: %s", told.text);
+        return 0;
+    }
+    r->is_open = true;
+    r->has_begun = false;
+    r->newest = r->pinned = -1;
+    return recall_open_mirror(save, errp);
 }
 
 void recall_close(struct save *save)

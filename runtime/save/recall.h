@@ -69,9 +69,8 @@ struct recall {
  * where memory is short a warning says so. Collective. */
 int recall_open(struct save *save, ddp_error_t *errp);
 
-/* Ends what recall_open began, after the writer; what guards keep stays. recall_drop: nothing stays. */
+/* Ends what recall_open began, after the writer; what guards keep stays. */
 void recall_shut(struct save *save);
-void recall_drop(struct save *save);
 void recall_close(struct save *save); /* at the end of all */
 
 /* Bytes of memory that recall_open takes, guards' memory included. */
