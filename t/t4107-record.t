@@ -110,8 +110,11 @@ printf '%s\n' "$@" >comment
 [ -z "$BROKEN" ] || { echo "slurm_update error: Access denied" >&2; exit 1; }
 EOF
 chmod 755 bin/*
-in_job() { SLURM_JOB_ID=4711 PATH=$tmp/bin:$PATH train "${small[@]}" --steps 3 --ddp-record=job; }
+in_job() {
+    SLURM_JOB_ID=4711 SLURM_JOB_END_TIME=4102444800 PATH=$tmp/bin:$PATH train "${small[@]}" --steps 3 --ddp-record=job
+}
 in_job
+is "a job's end is in its train" "$(grep '"event": "train"' job | grep -o '"end_t": [^,}]*')" '"end_t": 4102444800'
 is "a job's comment: exit code, no word about it" "$rc$err" 0
 like "... ours is behind the user's" "$(<comment)" \
     '^update'$'\n''JobId=4711'$'\n''Comment=run 7, lr=0.1 \| ddp: goodput [0-9.]+% of [0-9.]+ m?s$'

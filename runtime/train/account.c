@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "runtime/base/num.h"
 
@@ -17,27 +16,22 @@ static uint64_t global_batch(const ddp_t *d, const struct options *o)
     return (uint64_t)o->batch * (uint64_t)micros(d, o) * (uint64_t)ddp_world(d)->size;
 }
 
-/* When the job's time is over, in seconds since 1970, as Slurm says from 23.02 on; else "null". */
-static const char *end_of_job(void)
-{
-    const char *text = getenv("SLURM_JOB_END_TIME");
-    int64_t s;
-    return text && num_i64(text, 1, INT64_MAX, &s) == 0 ? text : "null";
-}
-
 int account_begin(ddp_t *d, const struct job *j, double peak_flops, ddp_error_t *errp)
 {
     const struct options *o = &j->o;
-    char members[512], peak[32] = "null";
+    char members[512], peak[32] = "null", end[24] = "null";
+    int64_t end_s = num_variable("SLURM_JOB_END_TIME", INT64_MAX); /* from Slurm 23.02 on */
     size_t n = 0;
     for (size_t i = 0; i < j->model.n_params; i++)
         n += ddp_param_get(d, (int)i).n_elems;
     if (peak_flops > 0)
         snprintf(peak, sizeof peak, "%.6g", peak_flops);
+    if (end_s > 0)
+        snprintf(end, sizeof end, "%" PRId64, end_s);
     snprintf(members, sizeof members, "\"step\": %" PRIu64 ", \"steps\": %" PRIu64 ", \"batch\": %zu, "
              "\"accumulation\": %d, \"global_batch\": %" PRIu64 ", \"item\": \"token\", \"flops_per_item\": %.9g, "
-             "\"peak_flops\": %s, \"parameters\": %zu, \"end_t\": %.20s", ddp_steps_done(d), o->steps, o->batch,
-             micros(d, o), global_batch(d, o), model_flops_per_token(&o->model), peak, n, end_of_job());
+             "\"peak_flops\": %s, \"parameters\": %zu, \"end_t\": %s", ddp_steps_done(d), o->steps, o->batch,
+             micros(d, o), global_batch(d, o), model_flops_per_token(&o->model), peak, n, end);
     return ddp_record(d, "train", members, errp);
 }
 
