@@ -7,6 +7,8 @@ librckpt_la_SOURCES = \
 	%D%/checksum_impl.h \
 	%D%/checksum_widths.h \
 	%D%/commit.c %D%/commit.h \
+	%D%/commit_clean.c \
+	%D%/commit_impl.h \
 	%D%/committer.c %D%/committer.h \
 	%D%/copier.c %D%/copier.h \
 	%D%/copy.c %D%/copy.h \
