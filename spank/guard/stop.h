@@ -19,7 +19,7 @@
 #define GUARD_STOP_ASK_AHEAD_S 20   /* how long before a stop the controller is asked again */
 #define GUARD_STOP_ASK_S 10         /* for its answer */
 #define GUARD_STOP_REQUEUE_S 90     /* for a requeue, which asks up to three times */
-#define GUARD_STOP_RELEASE_S 10     /* for that of a step that is to be cancelled */
+#define GUARD_STOP_RELEASE_S 10     /* for its answer where the step is cancelled */
 
 struct guard_stop {
     const struct guards_facts *f;

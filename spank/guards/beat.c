@@ -6,7 +6,7 @@
 #include "spank/guards/impl.h"
 
 #define BEAT_S 1.0
-#define LATE_S 2  /* twice that */
+#define LATE_S 2  /* twice BEAT_S */
 #define SOON_S 5  /* where silence is borne for longer a death is not to wait for it */
 #define REST_S 10.0 /* from Slurm's SIGTSTP, 2 s before its SIGSTOP: a guard that runs then has not been suspended */
 
