@@ -228,8 +228,9 @@ static void make_threads(struct maker *m, const struct environment_place *place)
     if (threads == 0 && per_task > 0) {
         threads = per_task < share ? per_task : share;
         if (per_task > n_cpus)
-            warn(m, "SLURM_CPUS_PER_TASK=%d, but rank 0 may use %d of the CPUs: give srun itself -c %d", per_task,
-                 (int)n_cpus, per_task);
+            warn(m, "SLURM_CPUS_PER_TASK=%d, but rank 0 may use %d of the CPUs: give srun itself -c %d; where it has "
+                 "that, --overcommit or --cpu-bind takes the rest",
+                 per_task, (int)n_cpus, per_task);
     } else if (threads == 0) {
         int64_t cores = (int64_t)place->n_cores;
         if (m->step->cpus_on_node > 0 && cores > m->step->cpus_on_node) /* a mask that Slurm did not confine */

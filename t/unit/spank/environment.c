@@ -182,7 +182,7 @@ static void rank_0_warns(void **state)
     put(&v, "SLURM_STEP_RESV_PORTS", "12000-12001");
     struct environment env = make(&v, "on,resv_ports");
     assert_int_equal(env.n_warnings, 2);
-    assert_non_null(strstr(env.warning[0], "give srun itself -c 8"));
+    assert_non_null(strstr(env.warning[0], "give srun itself -c 8; where it has that, --overcommit or --cpu-bind"));
     assert_non_null(strstr(env.warning[1], "srun --ntasks-per-node=2"));
     assert_var(&v, "MASTER_PORT", "12000");
     assert_null(lookup("OMP_NUM_THREADS", &v));
