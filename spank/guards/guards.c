@@ -510,6 +510,7 @@ void guards_step(guards_t *g)
         d = round_stuck(g);
         g->stuck_at = 0;
         decide(g, &d, true);
+        round_look(g); /* no verdict is held that is another than before */
     }
 }
 

@@ -270,7 +270,8 @@ bool nodes_are_enough(const guards_t *g); /* so many are left; whether they are 
 bool nodes_go_on(guards_t *g); /* they are both; if not, told to the user. Once those that rejoin have had their time */
 bool nodes_move(guards_t *g, const struct death *d);  /* the ranks of its node, to a spare, once for each rank */
 bool nodes_are_all(guards_t *g); /* in the tree, or have left, as those that were lost do now */
-bool nodes_are_whole(guards_t *g, int n_here); /* so they are, with so many guards: all of theirs */
+/* So they are, or each has been there, if not all at once; with so many guards: all of theirs. */
+bool nodes_are_whole(guards_t *g, int n_here);
 void nodes_name_missing(const guards_t *g, char ret[HOSTLIST_NAME_MAX + 1]); /* one of which not all guards are here */
 void nodes_wait(guards_t *g);    /* for those that are not in the tree, until absent_at */
 bool nodes_absent(guards_t *g, int node, struct death *ret); /* it is one that was lost, or that is then */

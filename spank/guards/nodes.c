@@ -311,9 +311,12 @@ bool nodes_are_all(guards_t *g)
 bool nodes_are_whole(guards_t *g, int n_here)
 {
     int n = 0;
-    for (int i = 0; g->nodes.of && i < g->f.n_nodes; i++)
+    bool have_come = true;
+    for (int i = 0; g->nodes.of && i < g->f.n_nodes; i++) {
         n += is_there(g, i);
-    return n > 0 && n_here == n * g->f.local_size && nodes_are_all(g);
+        have_come &= is_there(g, i) || g->nodes.of[i].has_come;
+    }
+    return n > 0 && n_here == n * g->f.local_size && (have_come || nodes_are_all(g));
 }
 
 void nodes_name_missing(const guards_t *g, char ret[HOSTLIST_NAME_MAX + 1])

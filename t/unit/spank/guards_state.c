@@ -160,6 +160,62 @@ static void a_generation_that_follows_is_not_given_up(void **state)
     }
 }
 
+/* A root that stands still while others join finds on waking that all have been there, and are away. */
+static void who_has_come_and_gone_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct link via = {.fd = -1};
+    guards_t *g = elastic();
+    strcpy(g->f.token, "token");
+    strcpy(g->f.name, "n0");
+    g->is_whole = false;
+    g->is_gone = g->is_ours = true;
+    g->join_until = deadline_in(60);
+    g->verdict = (struct death){.kind = DEATH_SILENT, .at = 1, .next = 1};
+    for (int i = 1; i < NODES; i++) {
+        round_look(g);
+        assert_false(g->is_whole);
+        nodes_are_at(g, &via, i, NODE_IS_THERE);
+        nodes_are_at(g, &via, i, NODE_IS_AWAY);
+    }
+    round_look(g);
+    assert_true(g->is_whole && g->nodes.absent_at && g->verdict.next);
+    for (int i = 1; i < NODES; i++)
+        nodes_lose(g, i, false); /* as they are once that is due */
+    round_look(g);
+    assert_int_equal(g->verdict.next, 0);
+    assert_non_null(strstr(guards_news(g), "node n0 is cut off, or the others are down: it reaches 1 of 5 nodes only"));
+    give_back(g);
+}
+
+/* Nor does one stay untold that followed from what may have been this root's own loss. */
+static void who_never_comes_is_told(void **state)
+{
+    (void)state;
+    struct link via = {.fd = -1};
+    guards_t *g = elastic();
+    g->epoll = epoll_create1(EPOLL_CLOEXEC);
+    strcpy(g->f.token, "token");
+    g->is_whole = false;
+    g->is_gone = g->is_ours = true;
+    g->join_until = deadline_in(60);
+    g->verdict = (struct death){.kind = DEATH_SILENT, .at = 1, .next = 1};
+    for (int i = 1; i < 3; i++) {
+        nodes_are_at(g, &via, i, NODE_IS_THERE);
+        nodes_are_at(g, &via, i, NODE_IS_AWAY);
+    }
+    bool is_ours = false;
+    guards_step(g);
+    assert_int_equal(guards_verdict(g, &is_ours)->kind, DEATH_SILENT);
+    assert_false(is_ours);
+    g->stuck_at = 1;
+    guards_step(g);
+    assert_int_equal(guards_verdict(g, &is_ours)->kind, DEATH_MISSING);
+    assert_true(is_ours);
+    close(g->epoll);
+    give_back(g);
+}
+
 /* Asked to end while they were about to start again. */
 static void a_generation_that_is_given_up_is_no_news(void **state)
 {
@@ -401,6 +457,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_loss_is_not_hidden_by_what_follows_from_it),
     cmocka_unit_test(a_rank_that_dies_soon_is_not_started_for_ever),
     cmocka_unit_test(a_generation_that_follows_is_not_given_up),
+    cmocka_unit_test(who_has_come_and_gone_is_not_waited_for),
+    cmocka_unit_test(who_never_comes_is_told),
     cmocka_unit_test(a_generation_that_is_given_up_is_no_news),
     cmocka_unit_test(who_has_not_gone_holds_the_next_generation_up),
     cmocka_unit_test(a_card_is_told_above_while_its_generation_runs),
