@@ -60,7 +60,7 @@ static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
     if (g->door)
         tell_program(g, d);
     bool is_stop = d->kind == DEATH_STOPPED, is_again = d->next || g->f.is_elastic; /* elsewhere, perhaps */
-    bool is_lost = g->f.is_elastic && death_is_nodes(d);
+    bool is_lost = g->f.is_elastic && (death_is_nodes(d) || d->kind == DEATH_MISSING);
     g->term_at = deadline_in(is_stop ? GUARD_STOP_TERM_S : is_again ? GUARD_AGAIN_TERM_S : GUARD_TERM_S);
     g->kill_at = deadline_in(is_stop ? GUARD_STOP_KILL_S : is_lost ? GUARDS_LOST_KILL_S :
                              is_again ? GUARD_AGAIN_KILL_S : GUARD_KILL_S);
@@ -84,7 +84,8 @@ static void warn(struct guard *g)
 static bool has_lost(const struct guard *g)
 {
     enum death_kind kind = g->said.kind;
-    bool is_nodes = kind == DEATH_GONE || kind == DEATH_SILENT || kind == DEATH_DEAF || kind == DEATH_MISSING;
+    bool is_nodes = kind == DEATH_GONE || kind == DEATH_ABSENT || kind == DEATH_SILENT || kind == DEATH_DEAF ||
+                    kind == DEATH_MISSING;
     if (!g->guards || !g->f.ends_step || guards_are_few(g->guards))
         return false;
     return guards_has_lost(g->guards) || (g->has_said && is_nodes && !g->said.next);

@@ -43,7 +43,8 @@ bool death_is_failure(int status, int saved_code)
 
 bool death_is_nodes(const struct death *d)
 {
-    return d->kind == DEATH_GUARD || d->kind == DEATH_GONE || d->kind == DEATH_SILENT || d->kind == DEATH_DEAF;
+    return d->kind == DEATH_GUARD || d->kind == DEATH_GONE || d->kind == DEATH_ABSENT || d->kind == DEATH_SILENT ||
+           d->kind == DEATH_DEAF;
 }
 
 bool death_may_follow(const struct death *d)
@@ -122,6 +123,9 @@ static void say_who(const struct death *d, char *buf, size_t size)
     else if (d->kind == DEATH_GONE)
         snprintf(buf, size, "node %s (rank %d) has gone: a guard or slurmstepd there was killed (out of memory, "
                  "perhaps), or the node restarts", d->node, d->rank);
+    else if (d->kind == DEATH_ABSENT)
+        snprintf(buf, size, "node %s (rank %d) has not come: no task could start there, or it cannot be reached "
+                 "(port_min to port_max) or does not have the same slurm-ddp (ddp check says which)", d->node, d->rank);
     else if (d->kind == DEATH_GUARD)
         snprintf(buf, size, "rank %d (%s) was killed together with its guard (out of memory, perhaps)", d->rank,
                  d->node);

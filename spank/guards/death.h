@@ -18,6 +18,7 @@ enum death_kind {
     DEATH_GUARD,  /* the rank's guard was killed, and with it the program */
     DEATH_GONE,   /* the same of a node's first rank, or of any where others go on without the node, which then is all
                    * that they see; or slurmstepd was killed, or the node has gone */
+    DEATH_ABSENT, /* the node has not come in time, and others go on without it */
     DEATH_SILENT, /* the node has said nothing for `how` seconds; text: which node found that */
     DEATH_DEAF,   /* the node has heard none of several others for `how` seconds */
     DEATH_SRUN,   /* srun has gone, and so nobody waits for the step (lifeline.h) */

@@ -506,9 +506,7 @@ void guards_step(guards_t *g)
     beat_appoint(g, NULL);
     roll_look(g);
     round_look(g);
-    if (is_due(g->stuck_at)) {
-        d = round_stuck(g);
-        g->stuck_at = 0;
+    if (is_due(g->stuck_at) && round_stuck(g, &d)) {
         decide(g, &d, true);
         round_look(g); /* no verdict is held that is another than before */
     }

@@ -71,6 +71,7 @@ struct node {
     bool has_come, has_ended; /* it has been there; NODE_HAS_ENDED */
     enum node_place told;     /* above */
     bool is_lost, is_certain; /* a connection to it has ended; nothing of it runs any more */
+    bool is_overdue; /* at the root: it has not come in time, and is no more waited for */
     bool has_left, is_out; /* out: before this generation began */
     bool is_unsaid; /* at the root: the user is to be told that it has gone */
 };
@@ -179,7 +180,7 @@ struct guards {
     bool is_meanwhile;      /* the verdict is this leader's own, until it has joined another */
     int moved_rank;         /* its node has left since it died there again and again; -1: none */
     struct nodes nodes;
-    bool is_whole; /* the root: all guards have joined */
+    bool is_whole; /* the root: all guards have joined, or those that have not count as lost */
     bool is_gone, is_asked, is_over; /* over: there is no next generation */
     bool has_saved, is_stopping, wants_requeue;
     int told_here, told_done, told_gone, told_saved; /* above */
@@ -272,6 +273,8 @@ bool nodes_move(guards_t *g, const struct death *d);  /* the ranks of its node, 
 bool nodes_are_all(guards_t *g); /* in the tree, or have left, as those that were lost do now */
 /* So they are, or each has been there, if not all at once; with so many guards: all of theirs. */
 bool nodes_are_whole(guards_t *g, int n_here);
+/* Not all have come, and none is waited for any more: some nodes' guards, altogether, and without these it goes on. */
+bool nodes_do_without(guards_t *g, int n_here);
 void nodes_name_missing(const guards_t *g, char ret[HOSTLIST_NAME_MAX + 1]); /* one of which not all guards are here */
 void nodes_wait(guards_t *g);    /* for those that are not in the tree, until absent_at */
 bool nodes_absent(guards_t *g, int node, struct death *ret); /* it is one that was lost, or that is then */
@@ -348,10 +351,11 @@ void round_next(const guards_t *g, struct death *d);
 /* What a count (TOLD_DONE and the like) is of: it counts only where the one above is as far. */
 int round_of(const guards_t *g, int what);
 
-/* In a step that Slurm does not end when a task fails: some have not come in time. */
+/* In a step that Slurm does not end when a task fails: some have not come in time, and it does not go on without. */
 bool round_missing(guards_t *g, struct death *ret);
 
-/* At g->stuck_at: who keeps the next generation from beginning. */
-struct death round_stuck(const guards_t *g);
+/* At g->stuck_at: who keeps the next generation from beginning. False: those that have not come, and it goes on without
+ * them. */
+bool round_stuck(guards_t *g, struct death *ret);
 
 #endif

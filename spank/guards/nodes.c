@@ -10,6 +10,7 @@
 #include "spank/guards/impl.h"
 
 #define ABSENT_S 7.0 /* from being the root: all try the same nodes, in about the same order and at the same time */
+#define NOT_COME_WAIT_S 15.0 /* until the ranks of nodes that have not come start elsewhere: they may look for us yet */
 
 int nodes_open(guards_t *g)
 {
@@ -44,7 +45,7 @@ void nodes_are_at(guards_t *g, const struct link *via, int node, enum node_place
     n->has_come |= is_there_now;
     n->has_ended = place == NODE_HAS_ENDED || (n->has_ended && !is_there_now);
     if (is_there_now)
-        n->is_lost = n->is_certain = false;
+        n->is_lost = n->is_certain = n->is_overdue = false;
     g->nodes.is_changed = true;
 }
 
@@ -220,7 +221,8 @@ static void say_loss(guards_t *g, int i)
     int n_spares = g->f.spares - (i + 1), seat = seats_of(&g->nodes.seats, g->nodes.left[i]);
     nodes_name(g, g->nodes.left[i], who);
     if (seat < 0)
-        news_add(g, "warning: node %.64s, a spare, has gone: %d left", who, n_spares > 0 ? n_spares : 0);
+        news_add(g, "warning: node %.64s, a spare, has %s: %d left", who,
+                 g->nodes.of[g->nodes.left[i]].is_overdue ? "not come" : "gone", n_spares > 0 ? n_spares : 0);
     else
         news_add(g, "warning: node %.64s (rank %d) is lost, too, before restart %d of %d", who,
                  seat * g->f.local_size, g->n_restarts + 1, g->f.restarts);
@@ -319,6 +321,20 @@ bool nodes_are_whole(guards_t *g, int n_here)
     return n > 0 && n_here == n * g->f.local_size && (have_come || nodes_are_all(g));
 }
 
+bool nodes_do_without(guards_t *g, int n_here)
+{
+    int n = 0;
+    for (int i = 0; i < g->f.n_nodes; i++)
+        n += is_there(g, i);
+    if (n_here != n * g->f.local_size || nodes_are_few(g))
+        return false;
+    for (int i = 0; i < g->f.n_nodes; i++)
+        g->nodes.of[i].is_overdue = !is_there(g, i) && !g->nodes.of[i].has_come;
+    g->nodes.absent_at = clock_ns();
+    g->nodes.free_at = deadline_in(NOT_COME_WAIT_S);
+    return true;
+}
+
 void nodes_name_missing(const guards_t *g, char ret[HOSTLIST_NAME_MAX + 1])
 {
     int missing = g->f.node;
@@ -348,7 +364,8 @@ bool nodes_absent(guards_t *g, int node, struct death *ret)
         !(g->nodes.of[node].is_lost || is_due))
         return false;
     nodes_lose(g, node, false);
-    *ret = (struct death){.kind = DEATH_GONE, .rank = (seat < 0 ? node : seat) * g->f.local_size, .at = node,
+    *ret = (struct death){.kind = g->nodes.of[node].is_overdue ? DEATH_ABSENT : DEATH_GONE,
+                          .rank = (seat < 0 ? node : seat) * g->f.local_size, .at = node,
                           .is_certain = g->nodes.of[node].is_certain};
     nodes_name(g, node, ret->node);
     return true;

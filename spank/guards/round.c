@@ -163,10 +163,20 @@ static struct death missing(const guards_t *g)
     return d;
 }
 
+/* Some have not come, and are not waited for any more; they may run all the same, and count from now on. False: the
+ * step does not go on without them. */
+static bool do_without(guards_t *g)
+{
+    g->is_whole = true;
+    return g->f.is_elastic && nodes_do_without(g, sum(g, TOLD_HERE, true));
+}
+
 bool round_missing(guards_t *g, struct death *ret)
 {
     int n_here = sum(g, TOLD_HERE, true);
     if (!g->f.is_elastic || !is_root(g) || !is_late(g) || n_here == g->f.size || nodes_are_whole(g, n_here))
+        return false;
+    if (do_without(g))
         return false;
     *ret = missing(g);
     return true;
@@ -304,12 +314,10 @@ void round_decide(guards_t *g, struct death *d)
     g->stuck_at = deadline_in(g->f.stuck_s);
 }
 
-struct death round_stuck(const guards_t *g)
+static struct death stuck(const guards_t *g)
 {
     struct death d = {.kind = DEATH_STUCK, .rank = g->f.rank};
     const char *node = g->f.name;
-    if (!g->is_whole)
-        return missing(g);
     for (const struct link *l = g->below; l && g->is_gone; l = l->next)
         if (l->n_gone < l->n_here) {
             d.rank = l->rank;
@@ -317,4 +325,15 @@ struct death round_stuck(const guards_t *g)
         }
     snprintf(d.node, sizeof d.node, "%s", node);
     return d;
+}
+
+bool round_stuck(guards_t *g, struct death *ret)
+{
+    bool was_whole = g->is_whole;
+    g->stuck_at = 0;
+    if (!was_whole && do_without(g))
+        g->stuck_at = deadline_in(g->f.stuck_s);
+    else
+        *ret = was_whole ? stuck(g) : missing(g);
+    return !g->stuck_at;
 }

@@ -107,6 +107,8 @@ static void a_death_is_one_sentence(void **state)
          "rank 5 (n3) was killed together with its guard (out of memory, perhaps)"},
         {{DEATH_GONE, 4, 0, 0, 0, 0, "n4", "", 0, false, 0},
          "node n4 (rank 4) has gone: a guard or slurmstepd there was killed (ou"},
+        {{.kind = DEATH_ABSENT, .rank = 4, .node = "n4"},
+         "node n4 (rank 4) has not come: no task could start there, or it cannot be reached (port_min to port_max)"},
         {{DEATH_BUSY, 3, 7, 12, 0, 0, "n2", "", 0, false, 0},
          "rank 3 (n2) had computed for 7 s while all others waited"},
         {{DEATH_IDLE, -1, 7, 0, 0, 0, "", "", 0, false, 0}, "all ranks had waited for 7 s"},

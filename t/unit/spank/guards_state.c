@@ -216,6 +216,68 @@ static void who_never_comes_is_told(void **state)
     give_back(g);
 }
 
+/* After two minutes, and after one where programs have died before: nodes that have not come count as lost where most
+ * have, and not where one has come in part. */
+static void nodes_that_never_come_are_lost(void **state)
+{
+    static const struct {
+        int n_come, n_guards; /* the last ones, beside the root */
+        bool goes_on, is_few;
+    } cases[] = {{4, 3, false, false}, {3, 3, true, false}, {2, 2, true, false}, {2, 1, false, false},
+                 {1, 1, false, true}, {0, 0, false, true}};
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        size_t c = i / 2;
+        bool has_died = i % 2;
+        guards_t *g = elastic();
+        struct link below = {.fd = -1, .n_here = cases[c].n_guards};
+        g->below = &below;
+        g->epoll = epoll_create1(EPOLL_CLOEXEC);
+        strcpy(g->f.token, "token");
+        g->f.stuck_s = 60;
+        g->is_whole = false;
+        g->is_gone = has_died;
+        g->verdict = (struct death){.kind = has_died ? DEATH_ENDED : DEATH_NONE, .next = has_died};
+        g->join_until = has_died ? deadline_in(60) : 1;
+        g->stuck_at = has_died;
+        for (int node = NODES - cases[c].n_come; node < NODES; node++)
+            nodes_are_at(g, &below, node, NODE_IS_THERE);
+        guards_step(g); /* it is decided; */
+        guards_step(g); /* it is heard */
+        enum death_kind kind = has_died ? g->verdict.kind : g->first.kind;
+        enum death_kind want = !cases[c].goes_on ? DEATH_MISSING : has_died ? DEATH_ENDED : DEATH_ABSENT;
+        if (kind != want || guards_are_few(g) != cases[c].is_few)
+            fail_msg("case %zu: kind %d, few: %d", i, kind, guards_are_few(g));
+        assert_int_equal(deadline_left_ns(g->nodes.free_at) > 10 * NS_PER_S, cases[c].goes_on); /* those look for us */
+        for (int node = 1; node < NODES && cases[c].goes_on; node++)
+            assert_int_equal(g->nodes.of[node].is_lost, node < NODES - cases[c].n_come);
+        close(g->epoll);
+        give_back(g);
+    }
+}
+
+/* Programs run on. */
+static void a_spare_that_never_comes_ends_nothing(void **state)
+{
+    (void)state;
+    guards_t *g = elastic();
+    struct link below = {.fd = -1, .n_here = NODES - 2};
+    g->below = &below;
+    g->epoll = epoll_create1(EPOLL_CLOEXEC);
+    strcpy(g->f.token, "token");
+    g->is_whole = false;
+    g->join_until = 1;
+    for (int node = 1; node < NODES - 1; node++)
+        nodes_are_at(g, &below, node, NODE_IS_THERE);
+    guards_step(g);
+    guards_step(g);
+    assert_string_equal(guards_news(g), "warning: node n4, a spare, has not come: 1 left");
+    assert_int_equal(g->first.kind, DEATH_NONE);
+    assert_null(guards_verdict(g, NULL));
+    close(g->epoll);
+    give_back(g);
+}
+
 /* Asked to end while they were about to start again. */
 static void a_generation_that_is_given_up_is_no_news(void **state)
 {
@@ -235,11 +297,13 @@ static void who_has_not_gone_holds_the_next_generation_up(void **state)
     one.n_gone = 1;
     one.next = &all;
     g = (guards_t){.f = {.name = "n0"}, .is_whole = true, .is_gone = true, .below = &one};
-    struct death d = round_stuck(&g);
+    struct death d;
+    assert_true(round_stuck(&g, &d));
     assert_int_equal(d.rank, 2);
     assert_string_equal(d.node, "n1");
     g.is_gone = false;
-    assert_string_equal(round_stuck(&g).node, "n0");
+    assert_true(round_stuck(&g, &d));
+    assert_string_equal(d.node, "n0");
 }
 
 /* To one above that was not there before. Of a generation that has ended it may be over there. */
@@ -459,6 +523,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_generation_that_follows_is_not_given_up),
     cmocka_unit_test(who_has_come_and_gone_is_not_waited_for),
     cmocka_unit_test(who_never_comes_is_told),
+    cmocka_unit_test(nodes_that_never_come_are_lost),
+    cmocka_unit_test(a_spare_that_never_comes_ends_nothing),
     cmocka_unit_test(a_generation_that_is_given_up_is_no_news),
     cmocka_unit_test(who_has_not_gone_holds_the_next_generation_up),
     cmocka_unit_test(a_card_is_told_above_while_its_generation_runs),

@@ -563,25 +563,33 @@ static void a_task_that_never_comes_ends_the_step(void **state)
     members_end(&m);
 }
 
-/* Nor for the first node, whom all would tell. */
-static void nor_does_one_without_its_first_node_go_on(void **state)
+/* The first, whom all would tell. When it comes after all it ends, and not the step. */
+static void a_spare_takes_the_place_of_a_node_that_never_comes(void **state)
 {
+    static const int rank[] = {WAITS, WAITS, 2, 3, 0, 1};
     struct members m = {.restarts = 5, .spares = 1, .join_s = 3};
-    struct heard h = {.verdict = {.kind = DEATH_NONE}};
+    struct heard h;
     (void)state;
+    memset(is_dead, 0, sizeof is_dead);
+    is_dead[0] = is_dead[1] = true;
     members_set_up(&m, 3, 2);
     for (int r = 2; r < 6; r++)
         members_start(&m, r);
-    for (int r = 2; r < 6; r++) {
-        do
-            hear(&m, r, &h);
-        while (h.verdict.kind == DEATH_NONE);
-        assert_int_equal(h.verdict.kind, DEATH_MISSING);
-        assert_int_equal(h.verdict.how, 2);
-        assert_int_equal(h.verdict.next, 0);
-        assert_int_equal(h.is_ours, r == 2); /* by the first of those that are there */
-    }
-    members_end(&m);
+    do
+        hear(&m, 2, &h); /* by the first of those that are there */
+    while (!h.is_ours);
+    assert_int_equal(h.verdict.kind, DEATH_ABSENT);
+    assert_int_equal(h.verdict.rank, 0);
+    assert_int_equal(h.verdict.next, 1);
+    begin_next(&m, 1, 4, rank);
+    members_start(&m, 0);
+    members_start(&m, 1);
+    do
+        hear(&m, 0, &h);
+    while (h.verdict.kind == DEATH_NONE);
+    assert_int_equal(h.verdict.kind, DEATH_MISSING);
+    assert_true(h.are_few);
+    finish(&m, rank);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -608,7 +616,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(so_does_one_further_below),
     cmocka_unit_test(many_of_the_first_nodes_are_lost),
     cmocka_unit_test(a_task_that_never_comes_ends_the_step),
-    cmocka_unit_test(nor_does_one_without_its_first_node_go_on),
+    cmocka_unit_test(a_spare_takes_the_place_of_a_node_that_never_comes),
 };
 
 UNIT_MAIN(tests)
