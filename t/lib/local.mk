@@ -3,6 +3,7 @@ check_LIBRARIES += %D%/libtest.a
 t_lib_libtest_a_SOURCES = \
 	%D%/bootranks.c %D%/bootranks.h \
 	%D%/ckptfolder.c %D%/ckptfolder.h \
+	%D%/clock.c %D%/clock.h \
 	%D%/commas.c %D%/commas.h \
 	%D%/floats.c %D%/floats.h \
 	%D%/folder.c %D%/folder.h \

@@ -5,11 +5,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/comm/tcp_impl.h"
 #include "runtime/comm/watch_board.h"
+#include "t/lib/clock.h"
 #include "t/lib/ranks.h"
 
 enum { NODES = 3, NUMBER = 7, CALL = 70, STEP_MS = 600 /* of a deadline of a second */ };
@@ -28,24 +28,13 @@ static struct {
     int n_slept;
     uint64_t ns;
 } play;
-static _Thread_local bool is_exchanging; /* and not the watch's thread */
 
-int __real_clock_gettime(clockid_t id, struct timespec *ret);
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
-{
-    if (!is_exchanging || id != CLOCK_MONOTONIC)
-        return __real_clock_gettime(id, ret);
-    *ret = (struct timespec){.tv_sec = (time_t)(play.ns / NS_PER_S), .tv_nsec = (long)(play.ns % NS_PER_S)};
-    return 0;
-}
-
-/* How long it may sleep. It does not. */
+/* How long it may sleep. It does not; the watch's thread, whose clock goes on, does. */
 int __real_deadline_left_ms(uint64_t when);
 int __wrap_deadline_left_ms(uint64_t when);
 int __wrap_deadline_left_ms(uint64_t when)
 {
-    if (!is_exchanging)
+    if (!clock_stands_at)
         return __real_deadline_left_ms(when);
     if (play.n_slept == 100)
         fail_msg("it sleeps for ever");
@@ -102,9 +91,9 @@ static int exchange(struct rig *r, void (*sleep)(struct rig *r, int n), ddp_erro
     play.rig = r;
     play.sleep = sleep;
     play.n_slept = 0;
-    is_exchanging = true;
+    clock_stands_at = &play.ns;
     int rc = tcp_exchange(r->tcp, r->watch, WATCH_IN_BARRIER, errp);
-    is_exchanging = false;
+    clock_stands_at = NULL;
     return rc;
 }
 

@@ -9,7 +9,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
@@ -17,22 +16,13 @@
 #include "runtime/base/io.h"
 #include "runtime/base/notice.h"
 #include "runtime/comm/tcp.h"
+#include "t/lib/clock.h"
 
 /* Attempts to connect that fail so, each after so many seconds of a clock that goes ahead. */
 static struct {
     int n, error, s;
     uint64_t deadline; /* of the last one */
 } lost = {.error = EHOSTUNREACH};
-static time_t skew_s;
-
-int __real_clock_gettime(clockid_t id, struct timespec *ret);
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
-{
-    int rc = __real_clock_gettime(id, ret);
-    ret->tv_sec += id == CLOCK_MONOTONIC ? skew_s : 0;
-    return rc;
-}
 
 int __real_io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadline);
 int __wrap_io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadline);
@@ -42,7 +32,7 @@ int __wrap_io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t
     if (lost.n == 0)
         return __real_io_connect(fd, to, len, deadline);
     lost.n--;
-    skew_s += lost.s;
+    clock_ahead_s += lost.s;
     errno = lost.error;
     return -1;
 }

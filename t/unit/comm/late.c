@@ -1,25 +1,12 @@
 /* When a wait is late, and whose fault that is, by a clock that this test moves. */
 #include "t/unit/unit.h"
 
-#include <time.h>
-
 #include "runtime/base/clock.h"
 #include "runtime/comm/watch_board.h"
+#include "t/lib/clock.h"
 #include "t/lib/ranks.h"
 
 enum { SIZE = 4, TIMEOUT_S = 8 /* and a grace of one */, FREE = -1 };
-
-static _Atomic uint64_t skew_ns;
-
-int __real_clock_gettime(clockid_t id, struct timespec *ret);
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
-{
-    if (id != CLOCK_MONOTONIC)
-        return __real_clock_gettime(id, ret);
-    *ret = (struct timespec){.tv_sec = (time_t)(skew_ns / NS_PER_S), .tv_nsec = (long)(skew_ns % NS_PER_S)};
-    return 0;
-}
 
 /* Rank 0 asks so many ms behind its deadline, when ranks 1 and 2 wait for these. */
 struct question {
@@ -30,6 +17,7 @@ static void ask(const struct question *q, const char *answer)
 {
     const struct job j = {.size = SIZE, .node_of = (const int[]){0, 1, 2, 3}};
     const uint64_t deadline = 100 * NS_PER_S;
+    uint64_t now = deadline;
     size_t n = (watch_board_bytes(SIZE, 1) + 63) / 64 * 64;
     struct world *world = job_world(&j, 0);
     struct watch_board *b = aligned_alloc(64, n);
@@ -38,9 +26,10 @@ static void ask(const struct question *q, const char *answer)
     memset(b, 0, n);
     watch_t *w = watch_create(&(struct watch_config){.world = world, .board = b, .notice_fd = -1}, &e);
     assert_non_null(w);
+    clock_stands_at = &now;
     for (bool is_late = false; !is_late; q++) {
         uint32_t bell = b->bell, census = b->census;
-        skew_ns = deadline + (uint64_t)q->ms * NS_PER_MS;
+        now = deadline + (uint64_t)q->ms * NS_PER_MS;
         for (int r = 0; r < 2; r++)
             b->waits_for[r + 1] = q->waits_for[r] + 1;
         is_late = watch_is_late(w, 1, deadline, TIMEOUT_S, WATCH_IN_BARRIER);
@@ -49,6 +38,7 @@ static void ask(const struct question *q, const char *answer)
         assert_true(census || b->bell != bell); /* the others are woken, to publish for whom they wait */
         assert_true(watch_alarm(deadline) > clock_ns());
     }
+    clock_stands_at = NULL;
     watch_error(w, &e);
     assert_string_equal(e.text, answer);
     watch_destroy(w);

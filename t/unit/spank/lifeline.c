@@ -13,25 +13,15 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "spank/guard/impl.h"
 #include "spank/net/lifeline.h"
+#include "t/lib/clock.h"
 
 static const char right[] = "000102030405060708090a0b0c0d0e0f00";
 static char port[8];
-static time_t skew_s; /* by which the clock goes ahead */
-
-int __real_clock_gettime(clockid_t id, struct timespec *ret);
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
-int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
-{
-    int rc = __real_clock_gettime(id, ret);
-    ret->tv_sec += id == CLOCK_MONOTONIC ? skew_s : 0;
-    return rc;
-}
 
 /* A process that listens; with `closes` it ends each connection that comes, as a network may. */
 static pid_t start(bool closes, const char *token)
@@ -170,7 +160,7 @@ static void a_host_that_does_not_answer_is_given_up(void **state)
     lifeline_t *l = lifeline_open("127.0.0.1", port);
     assert_true(first && l && !is_gone(l, 0.1)); /* its SYN is lost */
     assert_true(lifeline_fd(l) >= 0 && lifeline_wait_ms(l) > 0 && lifeline_wait_ms(l) <= 1000 * LIFELINE_CONNECT_S);
-    skew_s += LIFELINE_CONNECT_S + 1;
+    clock_ahead_s += LIFELINE_CONNECT_S + 1;
     assert_int_equal(lifeline_wait_ms(l), 0);
     assert_false(lifeline_step(l));
     assert_true(lifeline_fd(l) == -1 && lifeline_wait_ms(l) == -1);
@@ -204,16 +194,16 @@ static void who_was_reached_is_asked_again_after_a_while(void **state)
     }
     for (int i = 0; i < 2; i++)
         other[i] = lifeline_open("127.0.0.1", port);
-    skew_s += LIFELINE_AGAIN_S + 1;
+    clock_ahead_s += LIFELINE_AGAIN_S + 1;
     assert_false(lifeline_step(l));
     assert_true(lifeline_fd(l) >= 0);
-    skew_s += LIFELINE_CONNECT_S + 1;
+    clock_ahead_s += LIFELINE_CONNECT_S + 1;
     assert_false(lifeline_step(l));
     assert_true(lifeline_fd(l) == -1 && lifeline_wait_ms(l) > 1000 * LIFELINE_AGAIN_S);
     for (int i = 0; i < 2; i++)
         drop(other[i]);
     close(fd);
-    skew_s += LIFELINE_WAIT_S + 1;
+    clock_ahead_s += LIFELINE_WAIT_S + 1;
     assert_true(is_gone(l, 20));
     drop(l);
 }
