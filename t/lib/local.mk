@@ -13,6 +13,7 @@ t_lib_libtest_a_SOURCES = \
 	%D%/machines_random.c \
 	%D%/guardend.c %D%/guardend.h \
 	%D%/memboot.c %D%/memboot.h \
+	%D%/network.c %D%/network.h \
 	%D%/placements.c %D%/placements.h \
 	%D%/ranks.c %D%/ranks.h \
 	%D%/reduction.c %D%/reduction.h \

@@ -13,6 +13,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "spank/guard/guard.h"
+#include "t/lib/network.h"
 
 const struct guards_facts task_alone = {.rank = 3, .local_size = 1, .n_nodes = 1, .name = "n2",
                                         .ends_step = true, .join_s = GUARDS_JOIN_S};
@@ -31,6 +32,7 @@ static int ports[TASK_NODES_MAX];
 bool task_draw_ports(int n_nodes)
 {
     int fd[TASK_NODES_MAX], n_drawn = 0;
+    network_enter_own();
     for (int i = 0; i < n_nodes; i++) {
         struct sockaddr_in a = {.sin_family = AF_INET};
         socklen_t n = sizeof a;

@@ -5,6 +5,7 @@
 
 #include "spank/net/lifeline.h"
 #include "spank/net/listen.h"
+#include "t/lib/network.h"
 
 static int next_descriptor(void)
 {
@@ -13,9 +14,10 @@ static int next_descriptor(void)
     return fd;
 }
 
-/* Listens at a free port, behind which so many more are free. */
+/* Listens at a free port, behind which so many more are free, and stay so where the network is this test's. */
 static int listen_before(int n_free, int *ret_port)
 {
+    network_enter_own();
     for (int i = 0; i < 100; i++) {
         int fd, port = listen_take_port(&fd, (struct port_range){0, 0}, NULL);
         assert_true(port > 0);

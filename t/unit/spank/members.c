@@ -1,12 +1,9 @@
 #include "config.h"
 #include "t/unit/spank/members.h"
 
-#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -14,6 +11,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "t/lib/network.h"
 
 int members_port(const struct members *m, int node)
 {
@@ -245,17 +243,6 @@ static bool ports_are_free(const struct members *m, int nodes)
     return are_free;
 }
 
-/* Others' guards, and what is left of their connections for a minute, take no ports there. For root. */
-static void enter_own_network(void)
-{
-    struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
-    if (unshare(CLONE_NEWNET) < 0)
-        return;
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &lo), 0);
-    close(fd);
-}
-
 static void draw_ports(struct members *m, int nodes)
 {
     ddp_error_t e;
@@ -276,7 +263,7 @@ void members_set_up(struct members *m, int nodes, int ranks)
     m->per_node = ranks;
     memset(m->of, 0, sizeof m->of);
     assert_int_equal(io_random_hex(m->token, GUARDS_TOKEN_LEN / 2, &e), 0);
-    enter_own_network();
+    network_enter_own();
     draw_ports(m, nodes);
 }
 
