@@ -118,98 +118,142 @@ static bool is_answered(int order)
            order == DO_LINGER || order == DO_REST || order == DO_WAKE || order == DO_BE_ENDED;
 }
 
+/* A member, and what it has said. */
+struct self {
+    const struct members *m;
+    int rank, fd;
+    struct guards_facts f;
+    guards_t *g;
+    struct seat seat;
+    struct heard h;
+    bool is_told, is_joined, has_card, was_ours;
+    int generation, next;
+};
+
+static void say(struct self *s)
+{
+    (void)!write(s->fd, &s->h, sizeof s->h);
+}
+
+static void wait_for_orders(struct self *s)
+{
+    struct pollfd p[] = {{.fd = s->fd, .events = POLLIN}, {.fd = guards_fd(s->g), .events = POLLIN}};
+    unsigned char order;
+    poll(p, 2, guards_wait_ms(s->g));
+    if (p[0].revents && read(s->fd, &order, 1) != 1)
+        _exit(0);
+    if (p[0].revents)
+        obey(s->m, s->g, order, s->rank);
+    guards_activity(s->g, &activity);
+    if (p[0].revents && is_answered(order))
+        say(s);
+}
+
+static void answer(struct self *s)
+{
+    if (guards_is_called(s->g) && !lingers)
+        guards_answer(s->g);
+    if (s->m->answers && guards_wants_call(s->g)) {
+        guards_call(s->g, s->rank, s->m->answers[s->rank]);
+        s->h.has_answered = true;
+        say(s);
+        s->h.has_answered = false;
+    }
+}
+
+static void say_generation(struct self *s)
+{
+    if (!s->is_joined && guards_is_joined(s->g)) {
+        s->is_joined = true;
+        say(s);
+    }
+    if (guards_generation(s->g) != s->generation) {
+        s->generation = s->h.generation = guards_generation(s->g);
+        s->is_told = s->has_card = false;
+        bool has_seat = guards_seat(&s->f, s->g, &s->seat);
+        s->h.rank = has_seat ? s->seat.rank : -1;
+        s->h.size = s->seat.size;
+        if (!has_seat)
+            guards_finish(s->g, true);
+        say(s);
+    }
+}
+
+static void say_news(struct self *s)
+{
+    struct heard *h = &s->h;
+    const char *news = guards_news(s->g);
+    h->is_warned = news && (s->m->silent_s || !strstr(news, " has been silent for "));
+    if (h->is_warned) {
+        snprintf(h->news, sizeof h->news, "%s", news);
+        say(s);
+    }
+    h->is_warned = false;
+    h->news[0] = 0;
+}
+
+static void say_changes(struct self *s)
+{
+    struct heard *h = &s->h;
+    if (guards_is_stopping(s->g) != h->is_stopping || guards_wants_requeue(s->g) != h->wants_requeue) {
+        h->is_stopping = guards_is_stopping(s->g);
+        h->wants_requeue = guards_wants_requeue(s->g);
+        say(s);
+    }
+    if (guards_missing(s->g) != h->n_missing) {
+        h->n_missing = guards_missing(s->g);
+        say(s);
+    }
+    if (*guards_card(s->g) && !s->has_card) {
+        s->has_card = true;
+        strcpy(h->card, guards_card(s->g));
+        say(s);
+        h->card[0] = 0;
+    }
+}
+
+static void say_verdict(struct self *s)
+{
+    struct heard *h = &s->h;
+    const struct death *d = guards_verdict(s->g, &h->is_ours);
+    bool is_last = s->f.is_elastic && d && !d->next && !guards_await_nodes(s->g);
+    if (is_last != h->is_last || guards_are_few(s->g) != h->are_few) {
+        h->is_last = is_last;
+        h->are_few = guards_are_few(s->g);
+        say(s);
+    }
+    bool is_ours_now = h->is_ours && !s->was_ours;
+    s->was_ours = h->is_ours;
+    if (d && (!s->is_told || d->next != s->next || (s->f.is_elastic && is_ours_now))) {
+        s->is_told = true;
+        s->next = d->next;
+        h->verdict = *d;
+        say(s);
+    }
+}
+
 static _Noreturn void be_member(const struct members *m, int rank, int fd)
 {
-    struct guards_facts f = facts_of(m, rank);
-    guards_t *g = guards_open(&f);
-    struct seat seat;
-    if (!guards_seat(&f, NULL, &seat))
-        guards_finish(g, true);
-    bool is_told = false, is_joined = false, has_card = false, was_ours = false;
-    int generation = 0, next = 0;
-    struct heard h = {.is_ours = false};
-    for (;;) {
-        struct pollfd p[] = {{.fd = fd, .events = POLLIN}, {.fd = guards_fd(g), .events = POLLIN}};
-        unsigned char order;
-        h.is_ours = false;
-        h.verdict.kind = DEATH_NONE;
-        h.generation = 0;
-        poll(p, 2, guards_wait_ms(g));
-        if (p[0].revents && read(fd, &order, 1) != 1)
-            _exit(0);
-        if (p[0].revents)
-            obey(m, g, order, rank);
-        guards_activity(g, &activity);
-        if (p[0].revents && is_answered(order))
-            (void)!write(fd, &h, sizeof h);
-        guards_step(g);
-        if (guards_is_broken(g))
+    struct self s = {.m = m, .rank = rank, .fd = fd, .f = facts_of(m, rank)};
+    s.g = guards_open(&s.f);
+    if (!guards_seat(&s.f, NULL, &s.seat))
+        guards_finish(s.g, true);
+    do {
+        s.h.is_ours = false;
+        s.h.verdict.kind = DEATH_NONE;
+        s.h.generation = 0;
+        wait_for_orders(&s);
+        guards_step(s.g);
+        if (guards_is_broken(s.g))
             _exit(1);
-        if (guards_is_called(g) && !lingers)
-            guards_answer(g);
-        if (m->answers && guards_wants_call(g)) {
-            guards_call(g, rank, m->answers[rank]);
-            h.has_answered = true;
-            (void)!write(fd, &h, sizeof h);
-            h.has_answered = false;
-        }
-        if (!is_joined && guards_is_joined(g)) {
-            is_joined = true;
-            (void)!write(fd, &h, sizeof h);
-        }
-        if (guards_generation(g) != generation) {
-            generation = h.generation = guards_generation(g);
-            is_told = has_card = false;
-            bool has_seat = guards_seat(&f, g, &seat);
-            h.rank = has_seat ? seat.rank : -1;
-            h.size = seat.size;
-            if (!has_seat)
-                guards_finish(g, true);
-            (void)!write(fd, &h, sizeof h);
-        }
-        const char *news = guards_news(g);
-        h.is_warned = news && (m->silent_s || !strstr(news, " has been silent for "));
-        if (h.is_warned) {
-            snprintf(h.news, sizeof h.news, "%s", news);
-            (void)!write(fd, &h, sizeof h);
-        }
-        h.is_warned = false;
-        h.news[0] = 0;
-        if (guards_is_stopping(g) != h.is_stopping || guards_wants_requeue(g) != h.wants_requeue) {
-            h.is_stopping = guards_is_stopping(g);
-            h.wants_requeue = guards_wants_requeue(g);
-            (void)!write(fd, &h, sizeof h);
-        }
-        if (guards_missing(g) != h.n_missing) {
-            h.n_missing = guards_missing(g);
-            (void)!write(fd, &h, sizeof h);
-        }
-        if (*guards_card(g) && !has_card) {
-            has_card = true;
-            strcpy(h.card, guards_card(g));
-            (void)!write(fd, &h, sizeof h);
-            h.card[0] = 0;
-        }
-        const struct death *d = guards_verdict(g, &h.is_ours);
-        bool is_last = f.is_elastic && d && !d->next && !guards_await_nodes(g);
-        if (is_last != h.is_last || guards_are_few(g) != h.are_few) {
-            h.is_last = is_last;
-            h.are_few = guards_are_few(g);
-            (void)!write(fd, &h, sizeof h);
-        }
-        bool is_ours_now = h.is_ours && !was_ours;
-        was_ours = h.is_ours;
-        if (d && (!is_told || d->next != next || (f.is_elastic && is_ours_now))) {
-            is_told = true;
-            next = d->next;
-            h.verdict = *d;
-            (void)!write(fd, &h, sizeof h);
-        }
-        if (guards_is_free(g)) {
-            guards_leave(g);
-            _exit(guards_are_few(g) ? 8 : 7);
-        }
-    }
+        answer(&s);
+        say_generation(&s);
+        say_news(&s);
+        say_changes(&s);
+        say_verdict(&s);
+    } while (!guards_is_free(s.g));
+    guards_leave(s.g);
+    _exit(guards_are_few(s.g) ? 8 : 7);
 }
 
 void members_start(struct members *m, int rank)
