@@ -26,3 +26,8 @@ int deadline_left_ms(uint64_t when)
     uint64_t ms = (deadline_left_ns(when) + NS_PER_MS - 1) / NS_PER_MS;
     return ms > 3600000 ? 3600000 : (int)ms;
 }
+
+bool deadline_is_past(uint64_t when)
+{
+    return when && deadline_left_ns(when) == 0;
+}

@@ -104,7 +104,7 @@ void deadline_open(struct deadline *d)
 double deadline_end_s(struct deadline *d)
 {
     collect(d);
-    if (d->again_at && deadline_left_ns(d->again_at) == 0)
+    if (deadline_is_past(d->again_at))
         deadline_ask(d);
     return d->is_in_job ? d->end_s : DEADLINE_NONE;
 }

@@ -114,7 +114,7 @@ static void plan(struct guard_stop *s, int64_t end_s)
     }
     s->stop_at = end_s > 0 ? on_our_clock(stop_s) : 0;
     s->ask_at = end_s > 0 ? on_our_clock(stop_s - GUARD_STOP_ASK_AHEAD_S) : 0;
-    if (s->ask_at && deadline_left_ns(s->ask_at) == 0)
+    if (deadline_is_past(s->ask_at))
         s->ask_at = 0;
 }
 
@@ -164,16 +164,11 @@ static void hear(struct guard_stop *s)
     s->is_requeue = s->is_release = false;
 }
 
-static bool is_past(uint64_t when)
-{
-    return when && deadline_left_ns(when) == 0;
-}
-
 /* Ahead of the stop; and at it after a suspension, by which Slurm has moved the end since it was asked. */
 static bool wants_to_ask(const struct guard_stop *s)
 {
     bool is_old = clock_ns() - s->asked_at > (uint64_t)OLD_S * NS_PER_S;
-    return is_past(s->ask_at) || (is_past(s->stop_at) && is_old);
+    return deadline_is_past(s->ask_at) || (deadline_is_past(s->stop_at) && is_old);
 }
 
 bool guard_stop_step(struct guard_stop *s)
@@ -190,7 +185,7 @@ bool guard_stop_step(struct guard_stop *s)
         process_say("ddp: warning: the job ends in less than the %d s that stop= asks for: nobody is stopped before",
                     s->f->stop.before_s);
     }
-    if (s->child.pid || !is_past(s->stop_at)) /* what is asked is waited for */
+    if (s->child.pid || !deadline_is_past(s->stop_at)) /* what is asked is waited for */
         return false;
     s->stop_at = s->ask_at = 0;
     return true;

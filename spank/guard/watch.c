@@ -166,7 +166,7 @@ static void look(struct guard *g)
 {
     if (g->guards && guards_is_called(g->guards))
         answer(g);
-    bool is_ours = false, is_late = g->verdict_until && deadline_left_ns(g->verdict_until) == 0;
+    bool is_ours = false, is_late = deadline_is_past(g->verdict_until);
     const struct death *d = g->guards ? guards_verdict(g->guards, &is_ours) : NULL;
     if (d)
         take_verdict(g, d, is_ours);

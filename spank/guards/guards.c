@@ -379,11 +379,6 @@ static void step_link(guards_t *g, struct link *l)
 
 /* ---- time ---- */
 
-static bool is_due(uint64_t when)
-{
-    return when && deadline_left_ns(when) == 0;
-}
-
 /* An exit code waits for what other guards have seen, and for a node that is late, whose silence it may come from. What
  * is heard then of other programs came after it. */
 static void settle(guards_t *g)
@@ -484,21 +479,21 @@ void guards_step(guards_t *g)
     }
     if (beat_step(g))
         lose_silent(g);
-    if (join_is_open(g) && is_due(g->join_at))
+    if (join_is_open(g) && deadline_is_past(g->join_at))
         join_step(g);
     if (g->is_new_root)
         be_root(g);
-    if (is_due(g->lost_at))
+    if (deadline_is_past(g->lost_at))
         count_lost(g);
-    if (is_due(g->nodes.absent_at))
+    if (deadline_is_past(g->nodes.absent_at))
         hear_absent(g);
-    if (is_due(g->asked_at))
+    if (deadline_is_past(g->asked_at))
         hear_asked(g);
-    if (is_due(g->settle_at))
+    if (deadline_is_past(g->settle_at))
         settle(g);
-    if (is_due(g->nodes.free_at))
+    if (deadline_is_past(g->nodes.free_at))
         g->nodes.free_at = 0;
-    if (is_due(g->nodes.rejoin_at))
+    if (deadline_is_past(g->nodes.rejoin_at))
         g->nodes.rejoin_at = 0;
     struct death d;
     if (round_missing(g, &d))
@@ -506,7 +501,7 @@ void guards_step(guards_t *g)
     beat_appoint(g, NULL);
     roll_look(g);
     round_look(g);
-    if (is_due(g->stuck_at) && round_stuck(g, &d)) {
+    if (deadline_is_past(g->stuck_at) && round_stuck(g, &d)) {
         decide(g, &d, true);
         round_look(g); /* no verdict is held that is another than before */
     }

@@ -358,7 +358,7 @@ void nodes_wait(guards_t *g)
 
 bool nodes_absent(guards_t *g, int node, struct death *ret)
 {
-    bool is_due = g->nodes.absent_at && deadline_left_ns(g->nodes.absent_at) == 0;
+    bool is_due = deadline_is_past(g->nodes.absent_at);
     int seat = seats_of(&g->nodes.seats, node);
     if (!is_known(g, node) || is_there(g, node) || g->nodes.of[node].has_left ||
         !(g->nodes.of[node].is_lost || is_due))
