@@ -3,8 +3,6 @@
 #ifndef DDP_PMIX_BOOT_CARRIED_H
 #define DDP_PMIX_BOOT_CARRIED_H
 
-#include <stdbool.h>
-
 #include "pmix/boot_host.h"
 #include "pmix/boot_impl.h"
 

@@ -4,7 +4,6 @@
 #define DDP_BASE_NAMESPACE_H
 
 #include <stdbool.h>
-#include <string.h>
 
 #include "runtime/base/begins.h"
 

@@ -3,7 +3,6 @@
 #define DDP_RUNTIME_CKPT_FOLDER_H
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

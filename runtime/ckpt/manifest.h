@@ -6,7 +6,6 @@
 #ifndef DDP_RUNTIME_CKPT_MANIFEST_H
 #define DDP_RUNTIME_CKPT_MANIFEST_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -7,7 +7,6 @@
 #ifndef DDP_RUNTIME_CKPT_READER_H
 #define DDP_RUNTIME_CKPT_READER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/reduce.h"
 #include "runtime/base/clock.h"
 #include "runtime/comm/wireup.h"
 

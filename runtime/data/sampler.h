@@ -10,7 +10,6 @@
 #ifndef DDP_RUNTIME_DATA_SAMPLER_H
 #define DDP_RUNTIME_DATA_SAMPLER_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #define SAMPLER_MAX (UINT32_MAX / 20 - 1) /* samples */

@@ -7,7 +7,6 @@
 #define DDP_RUNTIME_GRADS_LAYOUT_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/error.h"

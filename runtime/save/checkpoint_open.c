@@ -1,6 +1,5 @@
 /* checkpoint_open.c - the folder that checkpoints go to. */
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>

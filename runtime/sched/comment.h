@@ -6,7 +6,6 @@
 #ifndef DDP_RUNTIME_SCHED_COMMENT_H
 #define DDP_RUNTIME_SCHED_COMMENT_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "runtime/base/error.h"

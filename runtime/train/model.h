@@ -6,7 +6,6 @@
 #ifndef DDP_RUNTIME_TRAIN_MODEL_H
 #define DDP_RUNTIME_TRAIN_MODEL_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/base/error.h"

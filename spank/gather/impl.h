@@ -5,8 +5,6 @@
 #ifndef DDP_SPANK_GATHER_IMPL_H
 #define DDP_SPANK_GATHER_IMPL_H
 
-#include <stdint.h>
-
 #include "spank/gather/gather.h"
 
 #define TOKEN_BYTES 32

@@ -15,6 +15,7 @@
 #include "spank/guard/record.h"
 #include "spank/guard/stop.h"
 #include "spank/guard/waits.h"
+#include "spank/guards/activity.h"
 #include "spank/net/lifeline.h"
 
 struct guard {

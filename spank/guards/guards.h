@@ -49,8 +49,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/stack/answer.h"
-#include "spank/guards/activity.h"
 #include "spank/guards/death.h"
 #include "spank/keys/keys.h"
 #include "spank/keys/stop_key.h"

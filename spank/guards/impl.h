@@ -11,6 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/frame.h"
 #include "runtime/base/lobby.h"
+#include "runtime/stack/answer.h"
 #include "spank/guards/guards.h"
 #include "spank/guards/proof.h"
 

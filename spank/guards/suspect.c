@@ -9,6 +9,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/notice.h"
+#include "spank/guards/activity.h"
 #include "spank/guards/impl.h"
 
 #define AFTER_S 10 /* who has waited in vain takes some time to say so, and to end */

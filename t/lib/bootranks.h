@@ -5,7 +5,6 @@
 
 #include "t/unit/unit.h"
 
-#include <stdbool.h>
 #include <sys/types.h>
 
 #include "pmix/boot.h"

@@ -1,7 +1,5 @@
 #include "t/lib/clock.h"
 
-#include <stddef.h>
-
 #include "runtime/base/clock.h"
 
 time_t clock_ahead_s;
