@@ -5,7 +5,8 @@
  *   srun (the user)                  local_user_init, exit: questions to slurmctld; a verbose step's tables (gather.h)
  *   slurmd (root)                    slurm_spank_init: has a child process read the cores for the tasks (cache.h)
  *   slurmstepd (root)                slurm_spank_init, the option's callback: these copy at most 4 KiB, parse nothing
- *   slurmstepd (euid user)           user_init: looks at four variables, maps the board
+ *   slurmstepd (root)                init_post_opt: looks whether a variable is there, maps the board
+ *   slurmstepd (euid user)           user_init: looks at three variables
  *   slurmstepd (root)                task_exit: looks for two variables, waits a moment for the step's last words
  *   the task (the user)              task_init: everything
  * Failing in slurmstepd before the task exists drains the node or goes unnoticed, so only srun, sbatch, salloc and the
@@ -331,10 +332,25 @@ static _Noreturn void end_locally(void)
     exit(code && atoi(code) ? atoi(code) : EXIT_FAILURE);
 }
 
+/* In slurmstepd, before it forks the tasks. As root: where slurmstepd locks all that it maps (LaunchParameters=
+ * slurmstepd_memlock_all), the limit on that (ulimit -l), which a user's mappings count against, is used up already.
+ * Whether the step uses ddp is not known yet; each task finds that out by itself later. So a step with ddp=off pays for
+ * a board that it does not use: one mmap. */
+static void map_board(spank_t sp)
+{
+    uint32_t n_tasks = 0;
+    if (!plugin.board && is_real_step(sp) && (plugin.has_option || lookup_job("SLURM_DDP", job_environment(sp))) &&
+        spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &n_tasks) == ESPANK_SUCCESS && n_tasks > 1 &&
+        n_tasks <= PLACEMENT_RANKS_MAX)
+        plugin.board = board_create((int)n_tasks);
+}
+
 int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 {
-    (void)sp, (void)ac, (void)av;
+    (void)ac, (void)av;
     int rc = is_submitting() ? check_locally() : 0;
+    if (spank_context() == S_CTX_REMOTE)
+        map_board(sp);
     if (rc == 0 && spank_context() == S_CTX_LOCAL)
         rc = prepare_step();
     if (rc < 0)
@@ -404,19 +420,12 @@ static bool is_binding(const char *bind)
     return bind && *bind && strcmp(bind, ",");
 }
 
-/* In slurmstepd, before it forks the tasks: maps the board. Whether the step uses ddp is not known yet; each task finds
- * that out by itself later. So a step with ddp=off pays for a board that it does not use: one mmap. */
 int slurm_spank_user_init(spank_t sp, int ac, char **av)
 {
     (void)ac, (void)av;
     char **env = job_environment(sp);
-    uint32_t n_tasks = 0;
     plugin.is_bound_by_user = is_binding(lookup_job("SLURM_CPU_BIND", env)) && !lookup_job(UNBOUND_VARIABLE, env);
     plugin.is_memory_users = is_binding(lookup_job("SLURM_MEM_BIND", env));
-    if (!plugin.board && is_real_step(sp) && (plugin.has_option || lookup_job("SLURM_DDP", env)) &&
-        spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &n_tasks) == ESPANK_SUCCESS && n_tasks > 1 &&
-        n_tasks <= PLACEMENT_RANKS_MAX)
-        plugin.board = board_create((int)n_tasks);
     return 0;
 }
 
