@@ -2,13 +2,13 @@
  *
  * RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, GROUP_RANK (the same as NODE_RANK), MASTER_ADDR,
  * MASTER_PORT and OMP_NUM_THREADS, as torchrun names them; JAX_COORDINATOR_PORT, the same port; DDP_VERSION;
- * DDP_TIMEOUT, DDP_INTERFACE and DDP_REQUEUE where the step's options or the site set them; OMP_PLACES where the user
- * asked OpenMP to bind threads and did not say where; with one task on each node PET_NNODES, PET_NODE_RANK,
- * PET_RDZV_ENDPOINT and, with GPUs, PET_NPROC_PER_NODE, which torchrun takes in place of options; with several nodes
- * GLOO_SOCKET_IFNAME and TP_SOCKET_IFNAME; with GPUs DDP_DEVICE, CUDA_DEVICE_ORDER, NCCL_SOCKET_IFNAME and
- * NCCL_IB_HCA; with a guard DDP_GUARD_DOOR (door.h); with restarts DDP_RESTART and TORCHELASTIC_RESTART_COUNT, the
- * generation, and TORCHELASTIC_MAX_RESTARTS; DDP_SET, which lists what was set here as NAME=VALUE,NAME=VALUE (a comma
- * within a value is %2C there, a percent sign %25).
+ * DDP_TIMEOUT, DDP_INTERFACE, DDP_REQUEUE and DDP_CKPT_PRIVATE where the step's options or the site set them;
+ * OMP_PLACES where the user asked OpenMP to bind threads and did not say where; with one task on each node PET_NNODES,
+ * PET_NODE_RANK, PET_RDZV_ENDPOINT and, with GPUs, PET_NPROC_PER_NODE, which torchrun takes in place of options; with
+ * several nodes GLOO_SOCKET_IFNAME and TP_SOCKET_IFNAME; with GPUs DDP_DEVICE, CUDA_DEVICE_ORDER, NCCL_SOCKET_IFNAME
+ * and NCCL_IB_HCA; with a stop DDP_END_TIME; with a guard DDP_GUARD_DOOR (door.h); with restarts DDP_RESTART and
+ * TORCHELASTIC_RESTART_COUNT, the generation, and TORCHELASTIC_MAX_RESTARTS; DDP_SET, which lists what was set here as
+ * NAME=VALUE,NAME=VALUE (a comma within a value is %2C there, a percent sign %25).
  *
  * A variable that is set already was set by the user and stays as it is. An srun that runs within a task of ours
  * inherits the variables that we have set for that task; the plugin in that srun first removes them

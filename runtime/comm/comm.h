@@ -183,8 +183,8 @@ void comm_note_step(const comm_t *c, uint64_t n_steps);
 
 /* Payload bytes that this rank has sent over TCP so far, for tests and metrics. A reduction of B bytes adds exactly 2
  * (n_nodes - 1) B over all ranks: nothing is padded. With ranges cut into 64-byte blocks, the owner of slice S whose
- * node combines sub-slice s sends S + (n_nodes - 2) s bytes. The header of 32 bytes before each message of up to 256
- * KiB is not counted. */
+ * node combines sub-slice s sends S + (n_nodes - 2) s bytes. The header of 32 bytes before each message, of less than
+ * 192 KiB, is not counted. */
 uint64_t comm_tcp_bytes_sent(const comm_t *c);
 
 /* How fast this rank sends over TCP (tcp_rate); NAN: it has sent too little since the last call. */

@@ -24,7 +24,8 @@ struct tcp_address {
 };
 
 /* Listens with m->fd on a free port of one local address: that of `interface`; without one (NULL), the address from
- * which MASTER_ADDR is reached, which is MASTER_ADDR itself on its own machine. */
+ * which MASTER_ADDR is reached, which is MASTER_ADDR itself on its own machine; where that is not known, the first
+ * interface's, or without a network the loopback's. */
 int tcp_listen(struct handshake *m, const char *interface, struct tcp_address *ret, ddp_error_t *errp);
 
 /* Connects to `to`, where `who` (for errors) listens. Returns a non-blocking descriptor, or -1 by the deadline. */

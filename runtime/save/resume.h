@@ -3,9 +3,9 @@
  * Rank 0 lists the folder and opens a checkpoint; all ranks receive the manifest's text and compare its tensors and
  * data with what they have declared. Then each rank reads its share into place, the checksums are added up and
  * compared, and only then do the ranks exchange what all of them hold. A checkpoint that does not fit the job is an
- * error; no older one is tried then. A broken checkpoint is named, and the one before it is tried; the broken one is
- * removed when a newer one is committed (commit_retain). If there are checkpoints and none is whole, the job does not
- * start.
+ * error; no older one is tried then. A broken checkpoint is named, and the one before it is tried; when a newer one is
+ * committed the broken one is removed (commit_forget), or set aside (commit_suspect) where it may be whole. If there
+ * are checkpoints and none is whole, the job does not start.
  *
  * Where the ranks' guards hold the state of a program that was started again (recall.h), no checkpoint is read. */
 #ifndef DDP_RUNTIME_SAVE_RESUME_H
