@@ -365,9 +365,9 @@ void ddp_grad_ready(ddp_t *d, int id);
 void ddp_grad_unused(ddp_t *d, int id);
 
 /* Ends a micro-step: loss_sum is the sum (not mean) of the losses over its n_tokens items, and gradients are those
- * of that sum. On the last micro-step (sync) gradients, losses and counts are then summed over all ranks; the gradients
- * set out during the micro-step, as they were marked. Collective then. A parameter marked twice, or never, is an error
- * that names it on every rank. */
+ * of that sum. On the last micro-step (sync) gradients, losses and counts are then summed over all ranks; gradients'
+ * sums are started during the micro-step, as they are marked. Collective then. A parameter marked twice, or never, is
+ * an error that names it on every rank. */
 int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp);
 
 /* Divides the summed gradient by the global count of items, clips, and takes one optimizer step. */

@@ -33,9 +33,9 @@ void recent_shorten(struct recent *r, double s); /* the longest, by s; it stays 
 double recent_max_s(const struct recent *r);
 double recent_mean_s(const struct recent *r);
 
-/* An upper bound for the next time, right in 99 of 100 cases: the 99th percentile by nearest rank, which for up to 100
- * times is the longest. With n < 10 times, which say little about the longest one, (1 + 1/n) times that: twice the only
- * one. 0 if there are none. */
+/* An upper bound for the next time, right in 99 of 100 cases: the 99th percentile by nearest rank, which for fewer than
+ * 100 times is the longest. With n < 10 times, which say little about the longest one, (1 + 1/n) times that: twice the
+ * only one. 0 if there are none. */
 double recent_p99_s(const struct recent *r);
 
 /* The latest time at which a checkpoint may begin, if the job ends at end_s on the same clock: steps take up to step_s
