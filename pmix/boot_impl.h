@@ -22,7 +22,7 @@ struct boot {
 
 /* Each opens one backend: fills b->ops, rank, size and state; or frees what it has made and returns -1. */
 int boot_pmix_open(boot_t *b, uint64_t deadline, ddp_error_t *errp);
-int boot_local_open(boot_t *b, uint64_t deadline, ddp_error_t *errp); /* from DDP_BOOT_ADDR, DDP_BOOT_TOKEN, RANK... */
+int boot_local_open(boot_t *b, uint64_t deadline, ddp_error_t *errp); /* from DDP_BOOT_ADDR, _TOKEN, DDP_RANK, _SIZE */
 int boot_pmi_open(boot_t *b, uint64_t deadline, ddp_error_t *errp); /* from PMI_FD, PMI_RANK, PMI_SIZE */
 int boot_guard_open(boot_t *b, uint64_t deadline, ddp_error_t *errp); /* from DDP_GUARD_DOOR (door.h) */
 int boot_single_open(boot_t *b, uint64_t deadline, ddp_error_t *errp);
