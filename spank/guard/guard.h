@@ -10,12 +10,12 @@
  * forks another one, which goes the same way. While its node is a spare, or has left, there is none, and the guard
  * waits.
  *
- * The guard passes on every signal that it gets, but the stop's (guards.h), and Slurm's SIGTERM where there is a
- * stop: for both the program gets the stop's signal, once. It takes in orphans of the program
- * (PR_SET_CHILD_SUBREAPER), and ends when and as the program does. If the guard is killed, the kernel kills the
- * program; if slurmstepd ends, the guard kills it. It sleeps but for events, and holds /dev/null and the task's stderr;
- * with restarts all that the next program is to have, too, but none of slurmstepd's ends of pipes: standard input ends
- * for the program when slurmstepd ends it.
+ * The guard passes on every signal that it gets, but the stop's (guards.h), and Slurm's SIGTERM where there is a stop:
+ * for both the program gets the stop's signal, once. It takes in orphans of the program (PR_SET_CHILD_SUBREAPER), and
+ * ends when and as the program does. If the guard is killed, the kernel kills the program; if slurmstepd ends, the
+ * guard kills it. It sleeps but for events and a look each second (activity.c), and holds /dev/null and the task's
+ * stderr; with restarts all that the next program is to have, too, but none of slurmstepd's ends of pipes: standard
+ * input ends for the program when slurmstepd ends it.
  *
  * It keeps slurmstepd's name. By that Slurm knows whom a signal is for, so that each comes once: proctrack/cgroup
  * signals slurmstepd's children, of which the guard is one and the program none; proctrack/linuxproc all descendants
