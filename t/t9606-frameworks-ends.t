@@ -10,8 +10,9 @@ export PYTHONPATH=$top_srcdir/contrib/python PYTHONDONTWRITEBYTECODE=1 DDP_LIBRA
 export OMP_NUM_THREADS=1 DDP_CKPT_EVERY=0 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error
 run_deadline=200
 
+ranks=2
 life() { # FRAMEWORK FOLDER [STEP]
-    run "$top_builddir/ddp" run -n 2 "$python" "$top_srcdir/t/lib/frameworkstop.py" "$1" "$tmp/$2" "${@:3}"
+    run "$top_builddir/ddp" run -n "$ranks" "$python" "$top_srcdir/t/lib/frameworkstop.py" "$1" "$tmp/$2" "${@:3}"
     said=$rc:$(grep -E '^(steps|slurm_ddp: )' <<<"$out"$'\n'"$err")
 }
 
@@ -31,8 +32,12 @@ framework() {
     for at in 3 4; do
         life "$2" "$2-$at" "$at"
         is "... asked to stop at step $at of epochs of 4 it saves" "$rc" 75 || diag "$out$err"
+        cp -r "$tmp/$2-$at" "$tmp/$2-$at-fewer"
         life "$2" "$2-$at"
         is "... and ends with the bits of the undisturbed run" "$said" "0:steps $((12 - at)) hash $hash" ||
+            diag "$out$err"
+        ranks=1 life "$2" "$2-$at-fewer"
+        is "... and makes all steps on fewer ranks, too, with longer epochs" "${said% hash *}" "0:steps $((12 - at))" ||
             diag "$out$err"
     done
 }

@@ -2,10 +2,12 @@
 """frameworkstop.py FRAMEWORK FOLDER [STEP] - trains a small model by Hugging Face's Trainer (hf) or Lightning
 (lightning), with what comes at the end of a step and of an epoch: evaluation, and a learning rate that goes by it; or
 with what comes after steps within Lightning's epochs, which are half of the Sampler's (pieces).
-12 steps, 4 an epoch; with STEP it is asked to stop while it makes that one. Rank 0 prints "steps N hash HASH".
+12 steps, on two ranks 4 an epoch; with STEP it is asked to stop while it makes that one. Rank 0 prints "steps N hash
+HASH".
 PROBE_REFUSED: what hf.Trainer (order, best, stream) or lightning.Saver (limit, accumulate, own) cannot go on with."""
 import hashlib
 import os
+import re
 import signal
 import sys
 
@@ -17,12 +19,13 @@ STEPS = 12
 stop_at = int(sys.argv[3]) if len(sys.argv) > 3 else 0
 refused = os.environ.get("PROBE_REFUSED")
 rank = slurm_ddp.world().rank
+batch_size = slurm_ddp.world().size  # on one rank an epoch has 16 steps
 step, checkpoints = slurm_ddp.Checkpoint.step, []
 
 
 def step_and_stop(self):
     if self.steps + 1 == stop_at and rank == 0:
-        os.kill(os.getpid(), signal.SIGUSR1)
+        os.kill(os.getpid(), signal.SIGTERM if stop_at == 4 else signal.SIGUSR1)
     checkpoints.append(self)
     step(self)
 
@@ -53,17 +56,21 @@ def hf(folder):
     model = transformers.GPT2LMHeadModel(transformers.GPT2Config(
         vocab_size=20, n_positions=8, n_embd=16, n_layer=1, n_head=2, bos_token_id=None, eos_token_id=None))
     arguments = transformers.TrainingArguments(
-        folder + ".out", max_steps=STEPS, per_device_train_batch_size=2, gradient_accumulation_steps=2, use_cpu=True,
-        report_to=[], save_strategy="epoch" if refused == "best" else "no", disable_tqdm=True,
-        ddp_find_unused_parameters=True, learning_rate=1e-2,
+        folder + ".out", max_steps=STEPS, per_device_train_batch_size=batch_size, gradient_accumulation_steps=2,
+        use_cpu=True, report_to=[], logging_steps=1, disable_tqdm=True,
+        save_strategy="epoch" if refused == "best" else "no", ddp_find_unused_parameters=True, learning_rate=1e-2,
         dataloader_num_workers=1, dataloader_persistent_workers=True,
-        eval_strategy="epoch", lr_scheduler_type="reduce_lr_on_plateau",
-        lr_scheduler_kwargs={"patience": 0, "threshold": 10.0, "factor": 0.5},
+        eval_strategy="epoch", eval_delay=1, lr_scheduler_type="reduce_lr_on_plateau",
+        lr_scheduler_kwargs={"patience": 1, "threshold": 10.0, "factor": 0.5},
         train_sampling_strategy="group_by_length" if refused == "order" else "random",
         load_best_model_at_end=refused == "best")
-    data = Stream() if refused == "stream" else Numbers(16 * slurm_ddp.world().size)
-    slurm_ddp.hf.Trainer(model=model, args=arguments, train_dataset=data, eval_dataset=Numbers(4),
-                         folder=folder).train()
+    data = Stream() if refused == "stream" else Numbers(32)
+    trainer = slurm_ddp.hf.Trainer(model=model, args=arguments, train_dataset=data, eval_dataset=Numbers(4),
+                                   folder=folder)
+    mean = trainer.train().training_loss
+    losses = [logged["loss"] for logged in trainer.state.log_history if "loss" in logged]
+    assert abs(sum(losses) - mean * len(losses)) < 0.01, f"the mean of {losses} is {mean}"
+    assert trainer.state.epoch == trainer.sampler.position / trainer.sampler.n, f"epoch {trainer.state.epoch}"
     return model
 
 
@@ -78,7 +85,7 @@ def lightning(folder, is_in_pieces=False):
             self.inner = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Dropout(0.1), torch.nn.Linear(32, 1))
 
         def training_step(self, batch, i):
-            loss = (self.inner(batch) - batch.sum(1, keepdim=True)).square().mean() * (1 + i)
+            loss = (self.inner(batch) - batch.sum(1, keepdim=True)).square().mean() * (1 + i + self.current_epoch)
             self.log("step_loss", loss, sync_dist=True)
             return loss
 
@@ -87,14 +94,15 @@ def lightning(folder, is_in_pieces=False):
 
         def configure_optimizers(self):
             optimizer = torch.optim.AdamW(self.parameters(), lr=1e-2)
-            schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, threshold=10.0, factor=0.5)
+            schedules = [torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=n, threshold=10.0, factor=0.5)
+                         for n in (1, 2)]
             by = {"monitor": "step_loss", "interval": "step"} if is_in_pieces else {"monitor": "loss"}
-            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, **by}}
+            return [optimizer], [{"scheduler": schedule, **by} for schedule in schedules]
 
     pl.seed_everything(3 + rank, verbose=False)
-    data = torch.randn(16 * slurm_ddp.world().size, 8, generator=torch.Generator().manual_seed(1))
+    data = torch.randn(32, 8, generator=torch.Generator().manual_seed(1))
     accumulate = 1 if refused == "accumulate" else 2
-    sampler = slurm_ddp.Sampler(data, batch_size=2, accumulate=accumulate, seed=5)
+    sampler = slurm_ddp.Sampler(data, batch_size=batch_size, accumulate=accumulate, seed=5)
     model = Model()
     pieces = {"limit_train_batches": 3 if refused == "limit" else 4, "val_check_interval": 2} if is_in_pieces else {}
     more = [pl.pytorch.callbacks.GradientAccumulationScheduler({0: 1, 1: 2})] if refused == "accumulate" else []
@@ -120,6 +128,9 @@ def pieces(folder):
 
 slurm_ddp.Checkpoint.step = step_and_stop
 trained = {"hf": hf, "lightning": lightning, "pieces": pieces}[sys.argv[1]](sys.argv[2])
+with open("/proc/self/status", encoding="ascii") as status:
+    caught = int(re.search("SigCgt:(.*)", status.read())[1], 16)
+assert caught >> signal.SIGTERM - 1 & 1, "SIGTERM, which srun sends when one rank has left, would end the others"
 values = b"".join(p.detach().numpy().tobytes() for p in trained.parameters())
 if rank == 0:
     print("steps", len(checkpoints), "hash", hashlib.sha256(values).hexdigest()[:16], flush=True)

@@ -21,9 +21,12 @@ class _Saves(transformers.TrainerCallback):
         self.checkpoint = Checkpoint(self.folder, model=model, optimizer=optimizer, scheduler=lr_scheduler,
                                      sampler=self.trainer.sampler, **scalers)
         state.global_step = self.checkpoint.steps
-        self.trainer._globalstep_last_logged = state.global_step  # losses are summed up from here on
+        state.epoch = self.trainer.sampler.position / self.trainer.sampler.n  # its loop counts from 0
+        # losses are summed up from here on
+        self.trainer._globalstep_last_logged = self.trainer._initial_global_step = state.global_step
 
-    def on_step_end(self, *_, **__):
+    def on_step_end(self, args, state, *_, **__):
+        state.epoch = self.trainer.sampler.after_step / self.trainer.sampler.n
         self.is_over = not self.trainer.sampler.is_at_last_step
 
     def on_epoch_end(self, *_, **__):
@@ -68,6 +71,12 @@ class Trainer(transformers.Trainer):
                                a.seed if a.data_seed is None else a.data_seed)
         self.saves = _Saves(folder, self)
         self.add_callback(self.saves)
+
+    def set_initial_training_values(self, *args, **kwargs):
+        """The loop ends by max_steps, not by its number of epochs, of which a resume on fewer ranks has longer ones and
+        may begin with a part of one."""
+        n_epochs, *rest = super().set_initial_training_values(*args, **kwargs)
+        return n_epochs + 1, *rest
 
     def _run_epoch(self, *args, **kwargs):
         """None, where it was started again after its end: the loop asks only after a step."""

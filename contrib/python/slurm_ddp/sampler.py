@@ -71,9 +71,14 @@ class Sampler:
         return self.position // self.n
 
     @property
+    def after_step(self):
+        """The position behind the step that is being made."""
+        return self.position + self._step(self.position)
+
+    @property
     def is_at_last_step(self):
         """Is the step that is being made an epoch's last one?"""
-        return self.position + self._step(self.position) == self._end(self.position)
+        return self.after_step == self._end(self.position)
 
     def epochs(self, n):
         """The epochs that are left of n: `for epoch in sampler.epochs(3)`."""
@@ -170,7 +175,7 @@ class Sampler:
 
     def step(self):
         """A step is done: its samples count as used. A Checkpoint that has this sampler calls it."""
-        to = self.position + self._step(self.position)
+        to = self.after_step
         if to > self._drawn:
             raise Error(f"Sampler: a step is over whose samples nobody has read: step() comes once after each "
                         f"{self.accumulate} batches")
