@@ -30,8 +30,8 @@ is "... and has none of it where they always are" "$rc:$out$err" 0:ok
 run "$python" "$top_srcdir/t/lib/pyprobe.py" kept "$tmp/kept" # thirty lives
 is "random numbers go on, whatever reads the Sampler, and what an epoch's end draws" "$rc:$out" "0:ok" || diag "$err"
 
-run "$python" "$top_srcdir/t/lib/pyprobe.py" seeds
-is "a Trainer's data_seed, if only 0, is the seed of the order" "$rc:$out$err" 0:ok
+run "$python" "$top_srcdir/t/lib/pyprobe.py" trainers
+is "a Trainer's data_seed, if only 0, is the order's seed; what it or a Saver cannot do is refused" "$rc:$out$err" 0:ok
 
 cat >"$tmp/bare.py" <<'END'
 import runpy, sys

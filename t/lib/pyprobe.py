@@ -33,7 +33,7 @@ written FOLDER      parameters that are written to before optimizer.step(), whil
 torch FOLDER        a Checkpoint of modules, an optimizer, schedulers and tensors of all types, likewise
 kept FOLDER         random numbers of a loop in one life and in five, with a DataLoader that is kept over epochs, or
                     not, with two of them, with one that is left before its end, and drawn where an epoch ends
-seeds               of the order of samples, by the arguments of transformers.Trainer, of which a stand-in is used
+trainers            by stand-ins of transformers and lightning: the seed of the order of samples; what is refused
 used N FOLDER:STEP...
                     one process: what gptprobe.py wrote in the lives of a training, each up to the step from which the
                     next went on: each of N samples once an epoch?
@@ -610,7 +610,7 @@ def kept(folder):
     say("ok")
 
 
-def seeds():
+def trainers():
     class Trainer:
         def __init__(self, args):
             self.args, self.train_dataset = args, range(100)
@@ -628,9 +628,33 @@ def seeds():
     for data_seed, want in (None, 42), (0, 0), (7, 7):
         got = hf.Trainer(SimpleNamespace(data_seed=data_seed, **common), folder="").sampler.state_dict()["seed"]
         assert got == want, f"data_seed={data_seed}: the order has seed {got}"
+    refused("epochs", lambda: hf.Trainer(SimpleNamespace(max_steps=0), folder=""), "max_steps=...) is needed")
+    refused("data without a length", lambda: hf._check(object(), None), "train_dataset is a object, without numbers")
+    resumed = SimpleNamespace(global_step=1)
+    refused("a resume of its own", lambda: hf._Saves("", None).on_train_begin(None, resumed, None),
+            "resume_from_checkpoint=...) is not needed")
     del Trainer._maybe_log_save_evaluate
     refused("a Trainer of another shape", lambda: hf.Trainer(None, folder=""), "transformers 9.1")
+    savers()
     say("ok")
+
+
+def savers():
+    sys.modules["lightning"] = sys.modules["lightning.pytorch"] = SimpleNamespace(
+        callbacks=SimpleNamespace(Callback=object))
+    from slurm_ddp import lightning
+    saver = lightning.Saver("", slurm_ddp.Sampler(100, 1, 2))
+
+    def check(is_automatic=True, **changed):
+        trainer = {"max_steps": 1, "accumulate_grad_batches": 2, "num_training_batches": 5, "global_step": 0, **changed}
+        saver._check(SimpleNamespace(**trainer), SimpleNamespace(automatic_optimization=is_automatic), 5)
+    check()
+    check(num_training_batches=4)
+    refused("epochs", check, "the Trainer needs max_steps", max_steps=-1)
+    refused("other steps", check, "accumulate_grad_batches=2, as the Sampler", accumulate_grad_batches=1)
+    refused("a resume of its own", check, "Lightning has gone on by itself, at step 1", global_step=1)
+    refused("half a step", check, "epochs of 3 batches, no whole steps of 2", num_training_batches=3)
+    refused("an optimizer by hand", check, "automatic_optimization=False is not supported", is_automatic=False)
 
 
 def refused(what, do, *parts, **arguments):
@@ -911,7 +935,7 @@ def used(n, *lives):
 
 CHECKS = (sampler, resume, order, peers, children, spawned, workers, raises, stop, requeue, deadline, state, every,
           differ, full, fails, waits, torch, written, metrics, progress, record, goodput, peak, parts, wrong, inner,
-          kept, seeds, used)
+          kept, trainers, used)
 if __name__ == "__main__":
     {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
     if sys.argv[1] in ("sampler", "resume"):
