@@ -35,6 +35,8 @@ void guard_srun_step(struct guard *g)
 {
     if (g->srun && lifeline_step(g->srun) && g->guards) /* else there is nobody to tell */
         g->srun_gone = clock_ns();
+    if (g->srun && g->guards && guards_are_most(g->guards))
+        lifeline_say(g->srun, g->f.token, LIFELINE_MOST);
     if (g->srun_gone && deadline_left_ns(due(g)) == 0) {
         struct death d = {.kind = DEATH_SRUN, .rank = g->f.rank};
         snprintf(d.node, sizeof d.node, "%s", g->f.name);

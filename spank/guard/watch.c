@@ -109,10 +109,17 @@ static bool is_releasing(struct guard *g)
         return true;
     if (!has_lost(g))
         return false;
-    if (!g->stop.is_released && g->f.is_elastic && g->srun && lifeline_release(g->srun, g->f.token))
+    if (!g->stop.is_released && g->f.is_elastic && g->srun && lifeline_say(g->srun, g->f.token, LIFELINE_LAST))
         g->stop.is_released = true;
     guard_stop_release(&g->stop);
     return guard_stop_is_busy(&g->stop);
+}
+
+/* Whether others run srun alone may know, who would wait for them. */
+static void say_few(struct guard *g)
+{
+    if (g->srun && g->guards && g->f.ends_step && guards_are_few(g->guards))
+        lifeline_say(g->srun, g->f.token, LIFELINE_FEW);
 }
 
 static const char *end_of(const struct guard *g)
@@ -187,6 +194,7 @@ static void look(struct guard *g)
     bool is_end = d ? !d->next && !is_needed : is_late || !g->guards || guards_is_free(g->guards);
     bool is_early = guard_stop_is_busy(&g->stop) || (g->guards && guards_await_nodes(g->guards));
     if (g->has_ended && is_end && !is_early && has_recorded(g) && !is_clearing(g) && !is_releasing(g)) {
+        say_few(g);
         if (g->guards)
             guards_leave(g->guards);
         process_end_as(g->status);

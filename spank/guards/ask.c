@@ -49,6 +49,11 @@ bool guards_are_few(const guards_t *g)
     return g->is_alone && nodes_are_few(g);
 }
 
+bool guards_are_most(const guards_t *g)
+{
+    return g->is_alone && g->is_whole && g->nodes.of && !nodes_are_few(g);
+}
+
 bool guards_await_nodes(const guards_t *g)
 {
     bool may_be = g->nodes.rejoin_at || g->is_held;

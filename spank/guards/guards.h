@@ -203,6 +203,9 @@ bool guards_has_lost(const guards_t *g);
  * step, and writes no end. */
 bool guards_are_few(const guards_t *g);
 
+/* At the root: all have come, or those that have not count as lost, and this part is most of the nodes. */
+bool guards_are_most(const guards_t *g);
+
 /* At a new root, of few nodes so far: others may still join it; or at one that may find that it is cut off. The caller
  * waits for that before it ends. */
 bool guards_await_nodes(const guards_t *g);

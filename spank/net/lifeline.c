@@ -25,15 +25,16 @@ struct lifeline {
     enum state state;
     int error; /* of a connect that failed at once */
     bool was_held;
+    bool has_said_most; /* over this connection */
     uint64_t until; /* of the connect, or of the wait */
 };
 
-void lifeline_word(const char *token, unsigned char ret[LIFELINE_WORD_LEN])
+void lifeline_sign(const char *token, enum lifeline_word what, unsigned char ret[LIFELINE_WORD_LEN])
 {
-    static const char text[] = "the last guard";
+    static const char *const text[LIFELINE_WORDS] = {"the last guard", "most nodes", "few nodes"};
     unsigned char key[SIPHASH_KEY_LEN];
     siphash_key(token, key);
-    uint64_t s = siphash(key, text, sizeof text);
+    uint64_t s = siphash(key, text[what], strlen(text[what]) + 1);
     bytes_put32(ret, (uint32_t)s);
     bytes_put32(ret + 4, (uint32_t)(s >> 32));
 }
@@ -44,6 +45,7 @@ static void begin(lifeline_t *l)
     l->until = deadline_in(LIFELINE_CONNECT_S);
     l->fd = socket(l->to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     l->error = 0;
+    l->has_said_most = false;
     const int on = 1, idle_s = 60, every_s = 10, n = 3; /* a host that goes without a word is found in 90 s */
     if (l->fd >= 0) {
         setsockopt(l->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -126,9 +128,13 @@ bool lifeline_step(lifeline_t *l)
     return false;
 }
 
-bool lifeline_release(lifeline_t *l, const char *token)
+bool lifeline_say(lifeline_t *l, const char *token, enum lifeline_word what)
 {
     unsigned char word[LIFELINE_WORD_LEN];
-    lifeline_word(token, word);
-    return l->state == HOLDS && send(l->fd, word, sizeof word, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof word;
+    if (what == LIFELINE_MOST && l->has_said_most)
+        return true;
+    lifeline_sign(token, what, word);
+    bool is_said = l->state == HOLDS && send(l->fd, word, sizeof word, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof word;
+    l->has_said_most |= is_said && what == LIFELINE_MOST;
+    return is_said;
 }

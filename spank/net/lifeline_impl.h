@@ -2,10 +2,12 @@
 #ifndef DDP_SPANK_NET_LIFELINE_IMPL_H
 #define DDP_SPANK_NET_LIFELINE_IMPL_H
 
+#include "spank/net/lifeline.h"
+
 #define LIFELINE_WORD_LEN 8
 
-/* The last guard's word: a signature with the token of the step's guards. It tells nothing of the token, and whoever
- * repeats it is too late. Pure. */
-void lifeline_word(const char *token, unsigned char ret[LIFELINE_WORD_LEN]);
+/* A guard's word: a signature with the token of the step's guards, of which it tells nothing. Whoever repeats the last
+ * guard's is too late. Pure. */
+void lifeline_sign(const char *token, enum lifeline_word what, unsigned char ret[LIFELINE_WORD_LEN]);
 
 #endif

@@ -248,6 +248,7 @@ static void nodes_that_never_come_are_lost(void **state)
         enum death_kind want = !cases[c].goes_on ? DEATH_MISSING : has_died ? DEATH_ENDED : DEATH_ABSENT;
         if (kind != want || guards_are_few(g) != cases[c].is_few)
             fail_msg("case %zu: kind %d, few: %d", i, kind, guards_are_few(g));
+        assert_int_equal(guards_are_most(g), !cases[c].is_few);
         assert_int_equal(deadline_left_ns(g->nodes.free_at) > 10 * NS_PER_S, cases[c].goes_on); /* those look for us */
         for (int node = 1; node < NODES && cases[c].goes_on; node++)
             assert_int_equal(g->nodes.of[node].is_lost, node < NODES - cases[c].n_come);

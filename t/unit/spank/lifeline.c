@@ -23,6 +23,12 @@
 static const char right[] = "000102030405060708090a0b0c0d0e0f00";
 static char port[8];
 
+static void let_time_pass(int signo)
+{
+    (void)signo;
+    clock_ahead_s += LIFELINE_FEW_S * 2 / 3;
+}
+
 /* A process that listens; with `closes` it ends each connection that comes, as a network may. */
 static pid_t start(bool closes, const char *token)
 {
@@ -32,6 +38,7 @@ static pid_t start(bool closes, const char *token)
     pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        signal(SIGUSR1, let_time_pass);
         int n = lifeline_listen((struct port_range){0, 0}, token, &e);
         (void)!write(out[1], &n, sizeof n);
         for (int fd = 3; closes && fd < 20;) { /* the listener is one of these */
@@ -284,14 +291,14 @@ static void srun_ends_for_its_last_guard_alone(void **state)
     for (size_t i = 0; i < sizeof stranger / sizeof *stranger; i++) {
         stranger[i] = connected();
         if (i % 2)
-            lifeline_release(stranger[i], "f00102030405060708090a0b0c0d0e0f00");
+            lifeline_say(stranger[i], "f00102030405060708090a0b0c0d0e0f00", (enum lifeline_word)(i % LIFELINE_WORDS));
         else
             assert_int_equal(write(lifeline_fd(stranger[i]), right, 7), 7); /* and not a byte more */
     }
     lifeline_t *guard = connected();
     assert_false(has_ended(pid, 0.2));
     assert_true(comes_down_to(pid, n_before + 16)); /* more would be other callers than it hears */
-    assert_true(lifeline_release(guard, right));
+    assert_true(lifeline_say(guard, right, LIFELINE_LAST));
     assert_true(comes_down_to(pid, n_before + 1));
     assert_false(has_ended(pid, 3)); /* while the guard is there */
     drop(guard);
@@ -315,7 +322,7 @@ static void it_hears_late_and_does_not_wait_for_ever(void **state)
     pid_t pid = start(false, right);
     descriptors_of(pid, 3);
     lifeline_t *guard = connected();
-    assert_true(lifeline_release(guard, right));
+    assert_true(lifeline_say(guard, right, LIFELINE_LAST));
     assert_false(has_ended(pid, 1));
     descriptors_of(pid, 0);
     assert_true(has_ended(pid, 60));
@@ -331,7 +338,7 @@ static void strangers_end_nothing(void **state)
     for (int i = 0; i < 100; i++) {
         lifeline_t *l = connected();
         if (i % 2)
-            lifeline_release(l, "f00102030405060708090a0b0c0d0e0f00");
+            lifeline_say(l, "f00102030405060708090a0b0c0d0e0f00", LIFELINE_LAST);
         drop(l);
     }
     lifeline_t *guard = connected();
@@ -339,8 +346,68 @@ static void strangers_end_nothing(void **state)
     assert_true(comes_down_to(pid, n_before + 1));
     end(pid);
     assert_true(is_gone(guard, 20));
-    assert_false(lifeline_release(guard, right));
+    assert_false(lifeline_say(guard, right, LIFELINE_LAST));
     drop(guard);
+}
+
+/* By its end: of what was said over that connection srun has heard all. */
+static void say(enum lifeline_word what)
+{
+    lifeline_t *l = connected();
+    assert_true(lifeline_say(l, right, what));
+    assert_int_equal(shutdown(lifeline_fd(l), SHUT_WR), 0);
+    struct pollfd p = {.fd = lifeline_fd(l), .events = POLLIN};
+    assert_int_equal(poll(&p, 1, 20000), 1);
+    drop(l);
+}
+
+static void wake_later(pid_t pid)
+{
+    assert_int_equal(kill(pid, SIGUSR1), 0);
+    lifeline_t *l = connected(); /* it looks again */
+    assert_int_equal(write(lifeline_fd(l), "1234567 ", 8), 8);
+    struct pollfd p = {.fd = lifeline_fd(l), .events = POLLIN};
+    poll(&p, 1, 20000);
+    drop(l);
+}
+
+/* Few that end do not end a step in which others go on: while their root is connected, and as long again. */
+static void it_ends_after_few_nodes_unless_most_go_on(void **state)
+{
+    (void)state;
+    lifeline_t *stranger[16];
+    pid_t pid = start(false, right);
+    int n_before = n_descriptors_of(pid);
+    lifeline_t *most = connected();
+    assert_true(lifeline_say(most, right, LIFELINE_MOST) && lifeline_say(most, right, LIFELINE_MOST));
+    for (int i = 0; i < 16; i++) /* they do not push that one out */
+        stranger[i] = connected();
+    say(LIFELINE_FEW);
+    wake_later(pid);
+    wake_later(pid);
+    assert_false(has_ended(pid, 3));
+    for (int i = 0; i < 16; i++)
+        drop(stranger[i]);
+    say(LIFELINE_FEW);
+    wake_later(pid);
+    drop(most);
+    assert_true(comes_down_to(pid, n_before));
+    wake_later(pid);
+    assert_false(has_ended(pid, 3)); /* another may be on its way; */
+    most = connected();              /* it is */
+    assert_true(lifeline_say(most, right, LIFELINE_MOST));
+    wake_later(pid);
+    assert_false(has_ended(pid, 3));
+    drop(most);
+    assert_true(comes_down_to(pid, n_before));
+    wake_later(pid);
+    wake_later(pid);
+    assert_false(has_ended(pid, 3)); /* nobody has said anything since */
+    say(LIFELINE_FEW);
+    wake_later(pid);
+    assert_false(has_ended(pid, 3));
+    wake_later(pid);
+    assert_true(has_ended(pid, 60));
 }
 
 static const struct CMUnitTest tests[] = {
@@ -353,6 +420,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(srun_ends_for_its_last_guard_alone),
     cmocka_unit_test(it_hears_late_and_does_not_wait_for_ever),
     cmocka_unit_test(strangers_end_nothing),
+    cmocka_unit_test(it_ends_after_few_nodes_unless_most_go_on),
 };
 
 UNIT_MAIN(tests)
