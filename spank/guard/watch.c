@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 
 #include "runtime/base/clock.h"
@@ -115,11 +116,16 @@ static bool is_releasing(struct guard *g)
     return guard_stop_is_busy(&g->stop);
 }
 
-/* Whether others run srun alone may know, who would wait for them. */
-static void say_few(struct guard *g)
+/* Whether others run srun alone may know, who would wait for them. A spare's end is no good one then, either: it may be
+ * all that srun hears of the step. */
+static void end_as_few(struct guard *g)
 {
-    if (g->srun && g->guards && g->f.ends_step && guards_are_few(g->guards))
+    if (!g->guards || !g->f.ends_step || !guards_are_few(g->guards))
+        return;
+    if (g->srun)
         lifeline_say(g->srun, g->f.token, LIFELINE_FEW);
+    if (g->waits && g->said.kind != DEATH_NONE)
+        g->status = W_EXITCODE(EXIT_FAILURE, 0);
 }
 
 static const char *end_of(const struct guard *g)
@@ -194,7 +200,7 @@ static void look(struct guard *g)
     bool is_end = d ? !d->next && !is_needed : is_late || !g->guards || guards_is_free(g->guards);
     bool is_early = guard_stop_is_busy(&g->stop) || (g->guards && guards_await_nodes(g->guards));
     if (g->has_ended && is_end && !is_early && has_recorded(g) && !is_clearing(g) && !is_releasing(g)) {
-        say_few(g);
+        end_as_few(g);
         if (g->guards)
             guards_leave(g->guards);
         process_end_as(g->status);

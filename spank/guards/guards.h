@@ -38,8 +38,9 @@
  * guards have surely ended, or half and the first of them: so two parts of a step never do. The ranks of a node that is
  * lost start elsewhere when its own programs must have ended: it is told that it is lost, which it may hear, or finds
  * by itself that it hears nobody. A node that has left stays out, but its guards stay, and a spare's wait in the same
- * way; both end with 0. One that has not come within two minutes is lost, too, be it the root, where more than half
- * have come, or half and the first; a part of fewer ends, and so does the step where a node has come in part only.
+ * way; both end with 0, but where they are few with 1. One that has not come within two minutes is lost, too, be it the
+ * root, where more than half have come, or half and the first; a part of fewer ends, and so does the step where a node
+ * has come in part only.
  *
  * One thread, no waits: the caller polls guards_fd for at most guards_wait_ms and calls guards_step. */
 #ifndef DDP_SPANK_GUARDS_GUARDS_H

@@ -547,7 +547,8 @@ static int find(const struct guards_facts *f, int node, char *ret_name, int ret_
     return 0;
 }
 
-/* srun would wait for a node that has never been there. Slurm ends this guard, too: its record is whole before. */
+/* srun would wait for tasks that have never been there, one of this node's among them. Slurm ends this guard, too: its
+ * record is whole before. */
 static void a_step_that_is_not_whole_is_cancelled(void **state)
 {
     char text[512] = "", asked[256], record[160], look[256];
@@ -558,7 +559,8 @@ static void a_step_that_is_not_whole_is_cancelled(void **state)
     f.stop = (struct stop_key){0};
     f.restarts = f.min_nodes = 1;
     f.is_elastic = true;
-    f.size = f.n_nodes = 2;
+    f.local_size = f.n_nodes = 2;
+    f.size = 4;
     f.find = find;
     f.join_s = 0.1;
     f.env = with_record;
@@ -567,7 +569,7 @@ static void a_step_that_is_not_whole_is_cancelled(void **state)
     snprintf(look, sizeof look, "grep -o '\"event\": \"end\"' %s/record >>%s/asked\n", test_folder, test_folder);
     put_command("scancel", look, 0);
     struct task t = start(&f, sleeps);
-    assert_int_equal(read_until(t, "1 task has not come, on n2: ", text, sizeof text), 0);
+    assert_int_equal(read_until(t, "3 tasks have not come, one of them on n2: ", text, sizeof text), 0);
     end(t);
     read_asked(asked, sizeof asked);
     assert_string_equal(asked, "12.3\n\"event\": \"end\"\n");
