@@ -21,7 +21,7 @@
 #define LIFELINE_CONNECT_S 10
 #define LIFELINE_AGAIN_S 1   /* after a connection has ended */
 #define LIFELINE_WAIT_S 30   /* after a host that does not answer */
-#define LIFELINE_FEW_S 60    /* from LIFELINE_FEW to srun's end */
+#define LIFELINE_FEW_S 150   /* from LIFELINE_FEW to srun's end: who is most is known when all have had time to come */
 
 /* What a guard says. */
 enum lifeline_word {
