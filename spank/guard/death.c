@@ -16,7 +16,9 @@ void guard_say_death(const struct guard *g, const struct death *d)
 {
     char how[512];
     bool is_end = (g->f.ends_step && !d->next) || d->kind == DEATH_STOPPED;
-    process_say("ddp: %s%s", death_say(d, how, sizeof how), is_end ? ": the step ends" : "");
+    const char *what = g->guards && guards_are_few(g->guards) ? "this part of the step" : "the step";
+    process_say("ddp: %s%s%s%s", death_say(d, how, sizeof how), is_end ? ": " : "", is_end ? what : "",
+                is_end ? " ends" : "");
 }
 
 bool guard_is_by_stop(const struct guard *g)

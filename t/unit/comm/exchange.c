@@ -222,14 +222,14 @@ static void what_is_early_stays_in_its_connection(void **state)
     struct rig r = rig_open();
     struct tcp_header next = right, later = right;
     struct pollfd polls[NODES];
-    char got[3][9] = {""}, sent[8] = "76543210";
+    char got[3][9] = {""}, sent[] = "76543210";
     ddp_error_t e = {0};
     next.chunk = 1;
     later.number++;
     later.call++;
     say_message(&r, 1, next, "abcdefgh");
     say_message(&r, 1, later, "ABCDEFGH");
-    assert_int_equal(tcp_send(r.tcp, 1, sent, sizeof sent, &e), 0);
+    assert_int_equal(tcp_send(r.tcp, 1, sent, 8, &e), 0);
     if (exchange(&r, never, &e) < 0)
         fail_msg("%s", e.text);
     tcp_polls(r.tcp, polls);

@@ -547,24 +547,31 @@ static int find(const struct guards_facts *f, int node, char *ret_name, int ret_
     return 0;
 }
 
+/* A step of which one task alone comes. */
+static struct guards_facts not_whole(int nodes, int ranks)
+{
+    struct guards_facts f = facts_of(0);
+    f.saves = false;
+    f.stop = (struct stop_key){0};
+    f.restarts = f.min_nodes = 1;
+    f.is_elastic = f.is_whole = true;
+    f.n_nodes = nodes;
+    f.local_size = ranks;
+    f.size = nodes * ranks;
+    f.find = find;
+    f.join_s = 0.1;
+    return f;
+}
+
 /* srun would wait for tasks that have never been there, one of this node's among them. Slurm ends this guard, too: its
  * record is whole before. */
 static void a_step_that_is_not_whole_is_cancelled(void **state)
 {
     char text[512] = "", asked[256], record[160], look[256];
     char *with_record[] = {path_variable, record, NULL};
-    struct guards_facts f = facts_of(0);
+    struct guards_facts f = not_whole(2, 2);
     (void)state;
-    f.saves = false;
-    f.stop = (struct stop_key){0};
-    f.restarts = f.min_nodes = 1;
-    f.is_elastic = true;
-    f.local_size = f.n_nodes = 2;
-    f.size = 4;
-    f.find = find;
-    f.join_s = 0.1;
     f.env = with_record;
-    f.is_whole = true;
     snprintf(record, sizeof record, "DDP_RECORD=%s/record", test_folder);
     snprintf(look, sizeof look, "grep -o '\"event\": \"end\"' %s/record >>%s/asked\n", test_folder, test_folder);
     put_command("scancel", look, 0);
@@ -573,6 +580,21 @@ static void a_step_that_is_not_whole_is_cancelled(void **state)
     end(t);
     read_asked(asked, sizeof asked);
     assert_string_equal(asked, "12.3\n\"event\": \"end\"\n");
+}
+
+/* Nor is one by a part of few: most may go on. */
+static void but_not_by_one_node_of_three(void **state)
+{
+    char text[512] = "", asked[256];
+    struct guards_facts f = not_whole(3, 1);
+    (void)state;
+    put_command("scancel", "", 0);
+    struct task t = start(&f, sleeps);
+    assert_int_equal(read_until(t, "2 tasks have not come, one of them on n3: ", text, sizeof text), 0);
+    assert_int_equal(read_until(t, ": this part of the step ends\n", text, sizeof text), 0);
+    end(t);
+    read_asked(asked, sizeof asked);
+    assert_string_equal(asked, "");
 }
 
 /* Two causes, which look alike from here: ports, and a node with another plugin or none. */
@@ -620,6 +642,7 @@ static const struct CMUnitTest tests[] = {
     WITH_FOLDER(a_step_by_hand_is_told_how_to_go_on),
     WITH_FOLDER(a_requeue_whose_child_is_killed_is_missed),
     WITH_FOLDER(a_step_that_is_not_whole_is_cancelled),
+    WITH_FOLDER(but_not_by_one_node_of_three),
     cmocka_unit_test(who_cannot_be_reached_is_warned_of),
 };
 
