@@ -415,10 +415,12 @@ def torch_things(is_new):
              torch.uint8, torch.bool, torch.complex64)
     all_types = {str(t): (torch.arange(6) * is_new).to(t).reshape(2, 3) for t in types}
     all_types.update(turned=(torch.arange(6.) * is_new).reshape(2, 3).t(), empty=torch.zeros(0, 3),
-                     scalar=torch.tensor(3. * is_new))
+                     scalar=torch.tensor(3. * is_new), part=all_types["torch.float64"][0],
+                     nhwc=(torch.arange(48.) * is_new).reshape(2, 2, 3, 4).to(memory_format=torch.channels_last))
     with_views = views(is_new)
     optimizer.add_param_group({"params": with_views.parameters()})
-    learned = {"sigma": torch.nn.Parameter(torch.full((3,), 4. * is_new)), "more": [torch.full((2,), 5. * is_new)]}
+    learned = {"sigma": torch.nn.Parameter(torch.full((3,), 4. * is_new)),
+               "more": [(torch.arange(5., 11.) * is_new).reshape(2, 3).t()]}
     optimizer.add_param_group({"params": [learned["sigma"], learned["more"][0]]})
     versioned = of_version()
     return model, {"masters": with_masters(versioned), "versioned": versioned, "listed": of_own_form(versioned),
@@ -480,6 +482,7 @@ def written(folder, when="later"):
 
     is_always = when == "always"
     steps(3, is_always)
+    assert ckpt._is_beside is not is_always, "is it copied beside the next pass?"
     steps(1, True)
     status = slurm_ddp.job.job().status()
     if is_always:
@@ -499,6 +502,11 @@ def written(folder, when="later"):
     say("ok")
 
 
+def a_kind_of_tensor(attribute):
+    import torch
+    return torch.zeros(2).as_subclass(type("Kind", (torch.Tensor,), {attribute: None}))
+
+
 def text_of(things):
     import torch
     torch.set_printoptions(profile="full", precision=10, sci_mode=True)
@@ -514,7 +522,9 @@ def torch(folder):
     model, rest = things = torch_things(is_new)
     for given in model, rest["optimizer"]:
         refused("a state_dict", lambda: slurm_ddp.Checkpoint(folder, it=given.state_dict()), "it is a state_dict")
-    scalars = {"best": numpy.float32("-inf"), "last": numpy.float16(.5), "n": numpy.int8(3)} if is_new else {}
+    scalars = {"best": numpy.float32("-inf"), "last": numpy.float16(.5), "n": numpy.int8(3),
+               "row": numpy.arange(3.)[::-1]}
+    scalars = scalars if is_new else {}
     rest["wrapper"] = wrapper_of(rest["optimizer"])
     sigma, more = rest["learned"]["sigma"], rest["learned"]["more"][0]
     # what a program makes of its own next does not lie where the checkpoint's copies do
@@ -522,23 +532,32 @@ def torch(folder):
     with elsewhere:
         ckpt = slurm_ddp.Checkpoint(folder, every=0, model=model, scalars=scalars, **rest)
     assert rest["learned"]["sigma"] is sigma and rest["learned"]["more"][0] is more, "not those of the optimizer"
-    assert sigma[0] == 4 and more[0] == 5 and sigma.requires_grad and not more.requires_grad, f"{sigma} {more}"
+    assert sigma[0] == 4 and more[0].tolist() == [5, 8] and sigma.requires_grad, f"{sigma} {more}"
+    assert not more.requires_grad
     refused("another shape", lambda: ckpt._put_back({"a": sigma}, {"a": torch.zeros(2)}, "it"), "it.a is trained, and ")
+    free = torch.nn.Parameter(torch.zeros(1))
+    assert ckpt._put_back([], [1], "it") == [1] and ckpt._put_back(free, torch.ones(1), "it") is free == 1
     refused("a masked array", lambda: slurm_ddp.tree.Encoder().encode(numpy.ma.zeros(2), "far"), "far is a masked ")
     assert rest["tensors"]["turned"].stride() == (1, 3), "another order in memory"
-    assert is_new or scalars == {"best": -math.inf, "last": .5, "n": 3}, scalars
+    row = scalars["row"]
+    assert type(row) is numpy.ndarray and {**scalars, "row": row.tolist()} == {"best": -math.inf, "last": .5, "n": 3,
+                                                                               "row": [2, 1, 0]}, scalars
     refused("what JSON lacks", lambda: slurm_ddp.tree.Encoder().encode(numpy.longdouble(1), "far"), "far is a ")
     for dtype in "<U1", ">i4":
         refused("what PyTorch lacks", lambda: slurm_ddp.tree.Encoder().encode({"a": numpy.zeros(2, dtype)}, "far"),
                 f"far.a is a NumPy array of {dtype}, ")
-    for kind, odd in (("a meta tensor", torch.zeros(2, device="meta")),
-                      ("quantized", torch.quantize_per_tensor(torch.zeros(2), 1., 0, torch.quint8))):
+    for kind, odd in (("a meta tensor, which", torch.zeros(2, device="meta")),
+                      ("quantized, which", torch.quantize_per_tensor(torch.zeros(2), 1., 0, torch.quint8)),
+                      ("sharded or sparse", torch.eye(2).to_sparse()),
+                      ("sharded or sparse", a_kind_of_tensor("full_tensor"))):
         refused("what has no plain values", lambda: slurm_ddp.tree.Encoder().encode({"a": odd}, "far"),
-                f"far.a is {kind}, ")
-    made_of_others = torch.zeros(2).as_subclass(type("Pair", (torch.Tensor,), {"__tensor_flatten__": None}))
+                f"far.a is {kind}")
+    made_of_others = a_kind_of_tensor("__tensor_flatten__")
     refused("a tensor of tensors", lambda: slurm_ddp.tree.Encoder().encode({"a": made_of_others}, "far"),
-            "far.a is a Pair, which is made of other tensors")
+            "far.a is a Kind, which is made of other tensors")
     if is_new:
+        numpy.random.seed(slurm_ddp.world().rank)
+        numpy.random.standard_normal()  # of a pair
         generator = torch.Generator().manual_seed(1)
         with torch.inference_mode():
             ckpt.save()
@@ -550,10 +569,14 @@ def torch(folder):
             with elsewhere:
                 ckpt.step()
         torch.rand(slurm_ddp.world().rank)
-        ckpt.save()
+        rest["tensors"]["scalar"] = torch.full((2,), 3.)  # it grows
+        with elsewhere:
+            ckpt.save()
+        assert not any("running" in name for name, *_ in ckpt._versions), "the next forward pass may write there"
     same = hashlib.sha256(text_of(things).encode()).hexdigest()[:8]
     tied = model.tied.weight.data_ptr() == model[2].weight.data_ptr()
-    say(slurm_ddp.world().rank, ckpt.steps, same, tied, torch.rand(1).item())
+    say(slurm_ddp.world().rank, ckpt.steps, same, tied, torch.rand(1).item(), numpy.random.standard_normal(),
+        numpy.random.rand())
 
 
 def draws(tell, folder, how, last):
@@ -601,8 +624,22 @@ def drawn(*life):
     return numbers
 
 
+def worker_seed(generator=None, seed=1, rank=0, position=0):
+    import torch
+    torch.manual_seed(seed)
+    sampler = slurm_ddp.Sampler(8, 1, rank=rank, size=2)
+    sampler.position = position
+    loader = torch.utils.data.DataLoader(range(8), batch_sampler=sampler, generator=generator)
+    iter(loader)
+    assert generator is None or loader.generator is generator, "the program's own generator is not that of its loader"
+    return loader.generator.initial_seed()
+
+
 def kept(folder):
-    import torch  # noqa: F401
+    import torch
+    worker_seed(torch.Generator())
+    seeds = {worker_seed(), worker_seed(seed=2), worker_seed(rank=1), worker_seed(position=4)}
+    assert len(seeds) == 4 and worker_seed() in seeds, f"the workers' seeds are {seeds}"
     for how in "anew", "kept", "two", "pieces", "ends":
         alone = drawn(f"{folder}.{how}.alone", how, 12)
         lives = [drawn(f"{folder}.{how}", how, last) for last in (3, 4, 4, 6, 12)]
