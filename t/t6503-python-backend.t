@@ -34,6 +34,15 @@ echo 'raise ImportError("there is none")' >"$tmp/bare/setuptools.py"
 run env XDG_CACHE_HOME="$tmp" PYTHONPATH="$tmp/bare:$PYTHONPATH" "$python" -c 'import slurm_ddp.torch'
 like "... also where setuptools is missing" "$rc:$err" \
     '^1:.*slurm_ddp._lib.Error: backend ddp is .* \(python3-dev\), and that failed: there is none'
+cat >"$tmp/cxx" <<'END'
+#!/bin/sh
+case "$*" in *group.cpp*) echo "group.cpp:1:2: error: no such thing" >&2; exit 1 ;; esac
+exec g++ "$@"
+END
+chmod +x "$tmp/cxx"
+run env XDG_CACHE_HOME="$tmp" CXX="$tmp/cxx" "$python" -c 'import slurm_ddp.torch'
+like "... or the compiler has an error" "$rc:$err" \
+    '^1:.*slurm_ddp._lib.Error: backend ddp is .*, and that failed: group.cpp:1:2: error: no such thing$'
 >"$tmp/bare/file"
 for place in "$tmp/bare/file" /proc; do
     run env XDG_CACHE_HOME=$place "$python" -c 'import slurm_ddp.torch'
@@ -60,8 +69,24 @@ like "what cannot be loaded is named, with the cure" "$rc:$err" \
     "^1:.*slurm_ddp._lib.Error: backend ddp was .*$tmp/shared/slurm_ddp/.*: file too short: remove .* XDG_CACHE_HOME"
 rm -rf "$tmp/shared/slurm_ddp"
 run bash -c 'umask 002; CXX=/bin/false XDG_CACHE_HOME=$0 exec "$@"' "$tmp/shared" "$python" -c 'import slurm_ddp.torch'
-is "others cannot write to the folders that it makes" \
-    "$(stat -c %a "$tmp/shared/slurm_ddp" "$tmp/shared/slurm_ddp"/* | xargs)" "755 755"
+is "others cannot write to the folders that it makes, in which nothing is left" \
+    "$(stat -c %a "$tmp/shared/slurm_ddp" "$tmp/shared/slurm_ddp"/* | xargs) $(ls "$tmp/shared/slurm_ddp"/*)" \
+    "755 755 lock"
+cat >"$tmp/folder.py" <<'END'
+import os, platform, sys
+import slurm_ddp.torch as backend
+folders = {backend._folder()}
+for thing, name, value in ((backend.torch, "__version__", "9"), (backend.torch, "__file__", "/x"),
+                           (backend, "FLAGS", []), (platform, "libc_ver", int), (backend, "SOURCES", ())):
+    setattr(thing, name, value)
+    folders.add(backend._folder())
+assert len(folders) == 6, folders
+del os.environ["XDG_CACHE_HOME"]
+os.environ["HOME"] = "/nowhere"
+assert backend._folder().startswith("/nowhere/.cache/slurm_ddp/" + sys.implementation.cache_tag), backend._folder()
+END
+run "$python" "$tmp/folder.py"
+is "another PyTorch, other flags and sources have their own folder, in ~/.cache" "$rc:$(quiet <<<"$out$err")" 0:
 
 # ranks SRUN-OPTION... -- WHAT...: sets $rc, $out, $err
 ranks() {

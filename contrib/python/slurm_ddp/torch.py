@@ -79,7 +79,7 @@ def _build(final):
         os.chmod(os.path.join(work, NAME + ".so"), 0o755)
         os.rename(os.path.join(work, NAME + ".so"), final)
         return module
-    except (ImportError, OSError, RuntimeError, subprocess.SubprocessError) as e:
+    except (ImportError, RuntimeError, subprocess.SubprocessError) as e:
         raise _not_built(final, e) from e
     finally:
         shutil.rmtree(work, ignore_errors=True)
