@@ -119,6 +119,9 @@ def lightning(folder, is_in_pieces=False):
         own = f"{folder}.{rank}.ckpt"
         alone.save_checkpoint(own)
     trainer.fit(model, torch.utils.data.DataLoader(data, batch_sampler=sampler), tested, ckpt_path=own)
+    epochs = trainer.fit_loop.epoch_loop
+    counts = epochs.batch_progress.total.ready, epochs._batches_that_stepped  # schedules and logs go by them
+    assert counts == (STEPS * accumulate, STEPS), f"batches and steps: {counts}"
     return model
 
 
