@@ -54,6 +54,16 @@ EXPORT int ddp_allgather(ddp_t *d, const void *in, size_t n, enum ddp_dtype dtyp
     return comm_allgather(d->team.comm, in, n * dtype_size(dtype), out, errp) < 0 ? team_break(&d->team) : 0;
 }
 
+EXPORT int ddp_alltoall(ddp_t *d, const void *const *in, const size_t *n_in, void *const *out, const size_t *n_out,
+                        ddp_error_t *errp)
+{
+    struct comm_parts parts = {in, n_in, out, n_out};
+    if (expect(d, "ddp_alltoall", errp) < 0)
+        return -1;
+    int rc = comm_alltoall(d->team.comm, &parts, errp);
+    return rc < 0 && comm_why(d->team.comm, NULL) ? team_break(&d->team) : rc;
+}
+
 static int check_op(enum ddp_op op, const char *call, ddp_error_t *errp)
 {
     if (op == DDP_SUM || op == DDP_MIN || op == DDP_MAX)

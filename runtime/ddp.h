@@ -563,6 +563,14 @@ int ddp_bcast(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, int root, dd
  * place in out. Waits. Collective. */
 int ddp_allgather(ddp_t *d, const void *in, size_t n, enum ddp_dtype dtype, void *out, ddp_error_t *errp);
 
+/* Each rank gives each rank bytes of its own, as many as it likes: n_in[r] bytes at in[r] go to rank r, and n_out[r]
+ * bytes from rank r come to out[r]; `size` of each. Where there are none, no address is looked at; what a rank gives
+ * itself may be in its place already. Where one gives another number of bytes than there is room for, all ranks are
+ * told (DDP_E_USAGE), nothing moves, and the handle is not broken. To gather or scatter is to give to one rank alone,
+ * or on one rank alone. Waits. Collective. */
+int ddp_alltoall(ddp_t *d, const void *const *in, const size_t *n_in, void *const *out, const size_t *n_out,
+                 ddp_error_t *errp);
+
 /* out[0..n) = op over all ranks' in[rank * n ..], `rank` being this one; in: size * n, which stays as it is. out may be
  * this rank's own place in `in`. In ddp_allreduce's order, to its bits. Waits. Collective. */
 int ddp_reduce_scatter(ddp_t *d, const void *in, size_t n, enum ddp_dtype dtype, enum ddp_op op, void *out,

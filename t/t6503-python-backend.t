@@ -109,7 +109,7 @@ is "what cannot be done: one line each, and all ranks go on" "$rc:$found" "0:4 a
 4 lists: refused
 4 meta: refused
 4 parts: backend ddp: elements of a tensor share memory, as expand() makes them: take .contiguous() of it
-1 room: backend ddp: all_to_all: rank 0 sends 4 bytes, but there is room for 0
+4 room: backend ddp: all-to-all: rank 0 sends 4 bytes to rank 1, which has room for 0
 4 shape: backend ddp: the tensors of the list differ in shape or type from the one that goes with them
 4 shared: backend ddp: elements of a tensor share memory, as expand() makes them: take .contiguous() of it
 4 source: backend ddp: recv needs the rank that sends: src=

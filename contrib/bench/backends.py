@@ -16,15 +16,30 @@ import slurm_ddp.torch  # noqa: F401
 def calls(n, size):
     """name -> (what resets its tensors to what rank r has, the call, the tensor of its result)"""
     whole, part = torch.empty(n // size * size), torch.empty(n // size)
+    given, own = torch.empty_like(whole), dist.get_rank()
+    parts, is_root = list(whole.split(part.numel())), own == 0
+    of_root = whole if is_root else whole[:0]
 
     def pattern(t, rank):
         t.copy_((torch.arange(t.numel()) + rank).remainder_(7))
+
+    def swap(g):
+        there = (own + size // 2) % size  # on the other node, if there are two
+        for work in dist.isend(given, there, group=g), dist.irecv(whole, there, group=g):
+            work.wait()
     return {
         "all_reduce": (lambda r: pattern(whole, r), lambda g: dist.all_reduce(whole, group=g), whole),
         "reduce_scatter": (lambda r: pattern(whole, r), lambda g: dist.reduce_scatter_tensor(part, whole, group=g),
                            part),
         "all_gather": (lambda r: pattern(part, r), lambda g: dist.all_gather_into_tensor(whole, part, group=g), whole),
         "broadcast": (lambda r: pattern(whole, r), lambda g: dist.broadcast(whole, 0, group=g), whole),
+        "reduce": (lambda r: pattern(whole, r), lambda g: dist.reduce(whole, 0, group=g), of_root),
+        "gather": (lambda r: pattern(part, r), lambda g: dist.gather(part, parts if is_root else None, 0, group=g),
+                   of_root),
+        "scatter": (lambda r: pattern(whole, r), lambda g: dist.scatter(part, parts if is_root else None, 0, group=g),
+                    part),
+        "all_to_all": (lambda r: pattern(given, r), lambda g: dist.all_to_all_single(whole, given, group=g), whole),
+        "send_recv": (lambda r: pattern(given, r), swap, whole),
     }
 
 

@@ -9,6 +9,8 @@
 
 #include "runtime/comm/wireup.h"
 
+enum { BCAST_WINDOW = 256 << 10 };
+
 /* Runs what the leader queued; the others have nothing to do here. */
 static int leaders_exchange(comm_t *c, enum watch_what what, ddp_error_t *errp)
 {
@@ -47,21 +49,17 @@ int comm_barrier(comm_t *c, ddp_error_t *errp)
     return shm_barrier(&c->shm, WATCH_IN_BARRIER, errp);
 }
 
-/* The leader of root's node has the stage. In each round every leader that has it sends it to one that has not, so that
- * no node sends more than log2(nodes) times. */
-static int bcast_between(comm_t *c, char *stage, size_t n, int root_node, ddp_error_t *errp)
+/* The leader of root's node has the data. In each round every leader that has them sends them to one that has not, so
+ * that no node sends more than log2(nodes) times. */
+static int bcast_between(comm_t *c, char *data, size_t n, int root_node, ddp_error_t *errp)
 {
-    if (c->n_nodes == 1)
-        return 0;
-    if (shm_barrier(&c->shm, WATCH_IN_BCAST, errp) < 0) /* root has written */
-        return -1;
-    int at = (c->node - root_node + c->n_nodes) % c->n_nodes;
+    int at = node_after(c, c->n_nodes - root_node);
     for (int have = 1; c->local == 0 && have < c->n_nodes; have *= 2) {
         int rc = 0;
         if (at < have && at + have < c->n_nodes)
-            rc = tcp_send(c->tcp, node_after(c, have), stage, n, errp);
+            rc = tcp_send(c->tcp, node_after(c, have), data, n, errp);
         else if (at >= have && at < 2 * have)
-            rc = tcp_recv(c->tcp, node_after(c, c->n_nodes - have), stage, n, errp);
+            rc = tcp_recv(c->tcp, node_after(c, c->n_nodes - have), data, n, errp);
         if (rc < 0)
             return comm_fail(c, errp);
         if (leaders_exchange(c, WATCH_IN_BCAST, errp) < 0)
@@ -70,6 +68,24 @@ static int bcast_between(comm_t *c, char *stage, size_t n, int root_node, ddp_er
     return 0;
 }
 
+/* By way of a window that the node's ranks share: root's, or its node's leader's. */
+static int bcast_window(comm_t *c, char *window, char *data, size_t n, int root, ddp_error_t *errp)
+{
+    int root_node = c->world->node_of[root];
+    if (c->rank == root)
+        memcpy(window, data, n);
+    if (c->node != root_node && bcast_between(c, window, n, root_node, errp) < 0)
+        return -1;
+    if (shm_barrier(&c->shm, WATCH_IN_BCAST, errp) < 0)
+        return -1;
+    if (c->node == root_node && bcast_between(c, window, n, root_node, errp) < 0)
+        return -1;
+    if (c->rank != root)
+        memcpy(data, window, n);
+    return 0;
+}
+
+/* Of two windows one is read while the other is written: at the barrier between, all had read what that one held. */
 int comm_bcast(comm_t *c, void *data, size_t n_bytes, int root, ddp_error_t *errp)
 {
     if (root < 0 || root >= c->world->size) {
@@ -78,24 +94,23 @@ int comm_bcast(comm_t *c, void *data, size_t n_bytes, int root, ddp_error_t *err
     }
     if (comm_begin(c, WATCH_IN_BCAST, comm_mix(n_bytes, (uint64_t)root), errp) < 0)
         return -1;
+    bool is_alone = c->n_nodes == c->world->size; /* each rank, on its node: from memory to memory */
     int root_node = c->world->node_of[root];
-    char *stage = segment_part(&c->moves, c->node == root_node ? c->world->local_of[root] : 0), *p = data;
-    for (size_t left = n_bytes, n; left > 0; left -= n, p += n) {
-        n = left < c->moves.stride ? left : c->moves.stride;
-        if (c->rank == root)
-            memcpy(stage, p, n);
-        if (bcast_between(c, stage, n, root_node, errp) < 0 || shm_barrier(&c->shm, WATCH_IN_BCAST, errp) < 0)
-            return -1;
-        if (c->rank != root)
-            memcpy(p, stage, n);
-        if (shm_barrier(&c->shm, WATCH_IN_BCAST, errp) < 0) /* all have read; the stage is free again */
+    char *windows = segment_part(&c->moves, c->node == root_node ? c->world->local_of[root] : 0), *p = data;
+    for (size_t left = n_bytes, i = 0, n; left > 0; left -= n, p += n, i++) {
+        n = left < BCAST_WINDOW ? left : BCAST_WINDOW;
+        int rc = is_alone ? bcast_between(c, p, n, root_node, errp)
+                          : bcast_window(c, windows + i % 2 * BCAST_WINDOW, p, n, root, errp);
+        if (rc < 0)
             return -1;
     }
+    if (n_bytes > 0 && shm_barrier(&c->shm, WATCH_IN_BCAST, errp) < 0) /* all have read */
+        return -1;
     return watch_is_broken(c->watch) ? watch_error(c->watch, errp) : 0;
 }
 
 /* The stage holds a piece of n bytes from every rank, in rank order. */
-static int gather_between(comm_t *c, char *stage, size_t n, ddp_error_t *errp)
+static int gather_between(comm_t *c, enum watch_what what, char *stage, size_t n, ddp_error_t *errp)
 {
     const struct world *w = c->world;
     if (c->n_nodes == 1)
@@ -110,28 +125,33 @@ static int gather_between(comm_t *c, char *stage, size_t n, ddp_error_t *errp)
     }
     if (rc < 0)
         return comm_fail(c, errp);
-    if (leaders_exchange(c, WATCH_IN_ALLGATHER, errp) < 0)
+    if (leaders_exchange(c, what, errp) < 0)
         return -1;
-    return shm_barrier(&c->shm, WATCH_IN_ALLGATHER, errp);
+    return shm_barrier(&c->shm, what, errp);
 }
 
-int comm_allgather(comm_t *c, const void *in, size_t n_bytes, void *out, ddp_error_t *errp)
+int comm_gather_as(comm_t *c, enum watch_what what, const void *in, size_t n_bytes, void *out, ddp_error_t *errp)
 {
     size_t size = (size_t)c->world->size, most = c->moves.stride * (size_t)c->n_owners / size;
     char *stage = segment_part(&c->moves, 0);
-    if (comm_begin(c, WATCH_IN_ALLGATHER, n_bytes, errp) < 0)
+    if (comm_begin(c, what, n_bytes, errp) < 0)
         return -1;
-    if (n_bytes > 0 && shm_barrier(&c->shm, WATCH_IN_ALLGATHER, errp) < 0) /* pieces lie across the parts */
+    if (n_bytes > 0 && shm_barrier(&c->shm, what, errp) < 0) /* pieces lie across the parts */
         return -1;
     for (size_t at = 0, n; at < n_bytes; at += n) {
         n = n_bytes - at < most ? n_bytes - at : most;
         memcpy(stage + (size_t)c->rank * n, (const char *)in + at, n);
-        if (shm_barrier(&c->shm, WATCH_IN_ALLGATHER, errp) < 0 || gather_between(c, stage, n, errp) < 0)
+        if (shm_barrier(&c->shm, what, errp) < 0 || gather_between(c, what, stage, n, errp) < 0)
             return -1;
         for (size_t r = 0; r < size; r++)
             memcpy((char *)out + r * n_bytes + at, stage + r * n, n);
-        if (shm_barrier(&c->shm, WATCH_IN_ALLGATHER, errp) < 0)
+        if (shm_barrier(&c->shm, what, errp) < 0)
             return -1;
     }
     return watch_is_broken(c->watch) ? watch_error(c->watch, errp) : 0;
+}
+
+int comm_allgather(comm_t *c, const void *in, size_t n_bytes, void *out, ddp_error_t *errp)
+{
+    return comm_gather_as(c, WATCH_IN_ALLGATHER, in, n_bytes, out, errp);
 }

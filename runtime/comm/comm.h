@@ -142,6 +142,20 @@ int comm_allreduce(comm_t *c, void *data, size_t n_elems, enum ddp_dtype dtype, 
 int comm_bcast(comm_t *c, void *data, size_t n_bytes, int root, ddp_error_t *errp);
 int comm_allgather(comm_t *c, const void *in, size_t n_bytes, void *out, ddp_error_t *errp); /* out: size * n_bytes */
 
+/* What a rank gives to rank r, n_in[r] bytes at in[r], and has room for of it, n_out[r] at out[r]. [size] each; where
+ * there are no bytes, no address is looked at. */
+struct comm_parts {
+    const void *const *in;
+    const size_t *n_in;
+    void *const *out;
+    const size_t *n_out;
+};
+
+/* Every rank's out[r] becomes rank r's `in` for it: the same memory, for this rank's own part, or another. Where a rank
+ * gives another number of bytes than there is room for, all ranks are told so by DDP_E_USAGE, nothing moves, and c goes
+ * on. */
+int comm_alltoall(comm_t *c, const struct comm_parts *parts, ddp_error_t *errp);
+
 /* out[0..n_elems) = op over all ranks' in[rank * n_elems ..]; in: size * n_elems, of which out may be this rank's own
  * part. */
 int comm_reduce_scatter(comm_t *c, const void *in, size_t n_elems, enum ddp_dtype dtype, enum ddp_op op, void *out,

@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += libcomm.la
 libcomm_la_SOURCES = \
 	%D%/addr.c \
+	%D%/alltoall.c \
 	%D%/bypass.c %D%/bypass.h \
 	%D%/call.c \
 	%D%/collectives.c \
@@ -31,6 +32,9 @@ libcomm_la_SOURCES = \
 	%D%/wireup.c %D%/wireup.h \
 	%D%/work.c
 
+UNIT_TESTS += t/unit/comm/alltoall.t
+t_unit_comm_alltoall_t_SOURCES = t/unit/comm/alltoall.c
+t_unit_comm_alltoall_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=shm_barrier
 UNIT_TESTS += t/unit/comm/board.t
 t_unit_comm_board_t_SOURCES = t/unit/comm/board.c
 UNIT_TESTS += t/unit/comm/bypass.t

@@ -41,11 +41,19 @@ struct cause cause_unpack(uint64_t word)
 
 const char *watch_what_name(enum watch_what what)
 {
-    static const char *const names[] = {"barrier",    "all-reduce",       "broadcast",
-                                        "all-gather", "reduce-scatter",   "segment creation",
-                                        "wire-up",    "the wire-up of NCCL", "an operation of NCCL",
+    static const char *const names[] = {"barrier",
+                                        "all-reduce",
+                                        "broadcast",
+                                        "all-gather",
+                                        "reduce-scatter",
+                                        "all-to-all",
+                                        "segment creation",
+                                        "wire-up",
+                                        "the wire-up of NCCL",
+                                        "an operation of NCCL",
                                         "the registration of memory with NCCL",
-                                        "the registration of a window with NCCL", "the end of NCCL"};
+                                        "the registration of a window with NCCL",
+                                        "the end of NCCL"};
     return (size_t)what < sizeof names / sizeof *names ? names[what] : "a collective";
 }
 

@@ -17,7 +17,7 @@
 #include "runtime/comm/forked.h"
 
 enum {
-    CARD_VERSION = 0x64630005,
+    CARD_VERSION = 0x64630006,
     STAGE_BYTES = STAGE_SLOTS * STAGE_SLOT_BYTES,
     MOVES_BYTES = 1 << 20,
 };

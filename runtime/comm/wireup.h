@@ -74,4 +74,7 @@ uint64_t comm_number(comm_t *c, enum watch_what what, uint64_t args);
  * ranks; ranks compare the calls that they have begun. -1: the watch's cause. (progress.c) */
 int comm_begin(comm_t *c, enum watch_what what, uint64_t args, ddp_error_t *errp);
 
+/* comm_allgather, as the first part of the call that it is for. */
+int comm_gather_as(comm_t *c, enum watch_what what, const void *in, size_t n_bytes, void *out, ddp_error_t *errp);
+
 #endif

@@ -86,7 +86,33 @@ static int check_group(void)
     return 0;
 }
 
-/* All-gather and reduce-scatter; a group. */
+/* Rank r gives rank s r + s floats. */
+static int check_alltoall(ddp_t *d)
+{
+    const struct ddp_world *w = ddp_world(d);
+    enum { MOST = 16 };
+    float given[MOST][2 * MOST], taken[MOST][2 * MOST] = {{0}};
+    const void *in[MOST];
+    void *out[MOST];
+    size_t n[MOST];
+    CHECK(w->size <= MOST);
+    for (int r = 0; r < w->size; r++) {
+        in[r] = given[r];
+        out[r] = taken[r];
+        n[r] = (size_t)(w->rank + r) * sizeof(float);
+        for (int i = 0; i < w->rank + r; i++)
+            given[r][i] = value(w->rank, (size_t)(i + r));
+    }
+    CHECK(ddp_alltoall(d, in, n, out, n, &e) == 0);
+    for (int r = 0; r < w->size; r++)
+        for (int i = 0; i < 2 * MOST; i++)
+            CHECK(taken[r][i] == (i < w->rank + r ? value(r, (size_t)(i + w->rank)) : 0));
+    n[0]++;
+    CHECK(ddp_alltoall(d, in, n, out, (size_t[MOST]){0}, &e) == -1 && strstr(e.text, "which has room for 0"));
+    return 0;
+}
+
+/* All-gather, all-to-all and reduce-scatter; a group. */
 int case_gather(ddp_t *d)
 {
     enum { N = 70001 };
@@ -99,6 +125,7 @@ int case_gather(ddp_t *d)
     CHECK(ddp_allgather(d, all + at, N, DDP_F32, all, &e) == 0);
     for (size_t i = 0; i < size * N; i++)
         CHECK(all[i] == value((int)(i / N), i % N));
+    CHECK(check_alltoall(d) == 0);
     CHECK(ddp_reduce_scatter(d, all, N, DDP_F32, DDP_MAX, part, &e) == 0);
     for (size_t i = 0; i < N; i++)
         CHECK(part[i] == value(w->rank, i));

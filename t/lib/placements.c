@@ -17,6 +17,7 @@ static const struct placement placements[] = {
     {"3,3,1", false, 7, {0, 0, 0, 1, 1, 1, 2}},
     {"4 x 4", true, 16, {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}},
     {"4,8,4", false, 16, {0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2}},
+    {"3,2", false, 5, {0, 0, 0, 1, 1}},
     {"7 nodes", true, 7, {0, 1, 2, 3, 4, 5, 6}},
 };
 enum { N_PLACEMENTS = sizeof placements / sizeof *placements };

@@ -187,29 +187,22 @@ class Group : public Base {
 
     WorkPtr gather(std::vector<Tensors> &outs, Tensors &ins, const c10d::GatherOptions &o = {}) override
     {
-        Tensors in{only(ins)}, out;
+        Tensors in{only(ins)}, out, all = nobodys();
+        all[static_cast<size_t>(o.rootRank)] = in[0];
         if (o.rootRank == rank_)
             out = list_of(outs, in[0]);
-        return start(OpType::GATHER, "ddp:gather", in, out, is_async(o), [=, size = size_](void *d) {
-            Tensor all = ::gather(d, in[0], size);
-            for (size_t r = 0; r < out.size(); r++)
-                out[r].copy_(all[static_cast<int64_t>(r)]);
-        });
+        return start(OpType::GATHER, "ddp:gather", in, out, is_async(o),
+                     [=, to = out.empty() ? nobodys() : out](void *d) { exchange(d, to, all); });
     }
 
     WorkPtr scatter(Tensors &outs, std::vector<Tensors> &ins, const c10d::ScatterOptions &o = {}) override
     {
-        Tensors out{only(outs)}, in;
-        int root = static_cast<int>(o.rootRank);
-        if (root == rank_)
+        Tensors out{only(outs)}, in, all = nobodys();
+        all[static_cast<size_t>(o.rootRank)] = out[0];
+        if (o.rootRank == rank_)
             in = list_of(ins, out[0]);
-        return start(OpType::SCATTER, "ddp:scatter", in, out, is_async(o), [=, rank = rank_, size = size_](void *d) {
-            std::vector<int64_t> shape = out[0].sizes().vec();
-            shape.insert(shape.begin(), size);
-            Tensor all = in.empty() ? at::empty(shape, out[0].options()) : at::stack(in);
-            bcast(d, all, root);
-            out[0].copy_(all[rank]);
-        });
+        return start(OpType::SCATTER, "ddp:scatter", in, out, is_async(o),
+                     [=, from = in.empty() ? nobodys() : in](void *d) { exchange(d, all, from); });
     }
 
     WorkPtr alltoall_base(Tensor &out, Tensor &in, std::vector<int64_t> &out_splits, std::vector<int64_t> &in_splits,
@@ -228,7 +221,7 @@ class Group : public Base {
         expect(out.size() == in.size() && static_cast<int>(in.size()) == size_, "all_to_all takes a tensor for each "
                "rank, and one of each");
         return start(OpType::ALLTOALL, "ddp:all_to_all", in, out, is_async(o),
-                     [=, rank = rank_, size = size_](void *d) { exchange(d, out, in, rank, size); });
+                     [=](void *d) { exchange(d, out, in); });
     }
 
     WorkPtr barrier(const c10d::BarrierOptions &o = {}) override
@@ -285,6 +278,11 @@ class Group : public Base {
                    "in shape or type from the one that goes with them");
         }
         return lists[0];
+    }
+
+    Tensors nobodys()
+    {
+        return Tensors(static_cast<size_t>(size_));
     }
 
     static void check_pairs(const Tensors &outs, const Tensors &ins)

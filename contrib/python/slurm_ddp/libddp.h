@@ -49,6 +49,7 @@ static struct {
     int (*barrier)(void *, ddp_error *);
     int (*bcast)(void *, void *, size_t, int, int, ddp_error *);
     int (*allgather)(void *, const void *, size_t, int, void *, ddp_error *);
+    int (*alltoall)(void *, const void *const *, const size_t *, void *const *, const size_t *, ddp_error *);
     int (*reduce_scatter)(void *, const void *, size_t, int, int, void *, ddp_error *);
     void *(*allreduce)(void *, void *, size_t, int, int, ddp_error *);
     int (*wait)(void *, ddp_error *);
@@ -69,6 +70,7 @@ static inline void use_library(uintptr_t handle)
     find(ddp.barrier, "ddp_barrier");
     find(ddp.bcast, "ddp_bcast");
     find(ddp.allgather, "ddp_allgather");
+    find(ddp.alltoall, "ddp_alltoall");
     find(ddp.reduce_scatter, "ddp_reduce_scatter");
     find(ddp.allreduce, "ddp_allreduce");
     find(ddp.wait, "ddp_wait");

@@ -197,40 +197,36 @@ static inline void reduce_part(void *d, const Tensor &in, const Tensor &out, Red
     out.copy_(all.view(-1).narrow(0, rank * out.numel(), out.numel()).view(out.sizes()));
 }
 
-/* Rank after rank tells all others everything, of which each takes its own. `out` may be `in`: what this rank sends is
- * taken together before anything arrives. */
-static inline void exchange(void *d, const Tensors &out, const Tensors &in, int rank, int size)
+/* Each rank gives each rank a tensor: in[r] goes to rank r. An undefined one is none. `out` may be `in`, or have the
+ * memory of it: what this rank gives is then put aside before anything comes. */
+static inline void exchange(void *d, const Tensors &out, const Tensors &in)
 {
-    Tensor counts = at::empty({size}, at::kLong);
-    for (int r = 0; r < size; r++)
-        counts[r] = static_cast<int64_t>(in[static_cast<size_t>(r)].nbytes());
-    Tensor all = gather(d, counts, size);
-    auto bytes_of = all.accessor<int64_t, 2>();
-    Tensor sent = at::empty({all[rank].sum().item<int64_t>()}, at::kByte);
-    char *to = static_cast<char *>(sent.data_ptr());
-    for (auto &t : in) {
-        memcpy(to, row_of(t).data_ptr(), t.nbytes());
-        to += t.nbytes();
-    }
-    std::string wrong;
-    for (int from = 0; from < size; from++) {
-        const Tensor &mine = out[static_cast<size_t>(from)];
-        int64_t at = 0, n = bytes_of[from][rank];
-        for (int r = 0; r < rank; r++)
-            at += bytes_of[from][r];
-        Tensor bytes = from == rank ? sent : at::empty({all[from].sum().item<int64_t>()}, at::kByte);
-        bcast(d, bytes, from);
-        if (n != static_cast<int64_t>(mine.nbytes())) { /* told when the other ranks have been served */
-            wrong = "all_to_all: rank " + std::to_string(from) + " sends " + std::to_string(n) +
-                    " bytes, but there is room for " + std::to_string(mine.nbytes());
-            continue;
+    size_t size = in.size();
+    Tensors given(size), taken(size);
+    std::vector<const void *> from(size);
+    std::vector<void *> to(size);
+    std::vector<size_t> n_from(size), n_to(size);
+    for (size_t r = 0; r < size; r++) {
+        auto is_same = [&](const Tensor &t) { return t.defined() && t.is_alias_of(in[r]); };
+        if (in[r].defined()) {
+            bool is_shared = std::any_of(out.begin(), out.end(), is_same);
+            given[r] = is_shared ? in[r].clone(at::MemoryFormat::Contiguous) : row_of(in[r]);
+            from[r] = given[r].data_ptr();
+            n_from[r] = given[r].nbytes();
         }
-        Tensor row = row_of(mine);
-        memcpy(row.data_ptr(), static_cast<char *>(bytes.data_ptr()) + at, row.nbytes());
-        put_back(mine, row);
+        if (out[r].defined()) {
+            taken[r] = row_of(out[r]);
+            to[r] = taken[r].data_ptr();
+            n_to[r] = taken[r].nbytes();
+        }
     }
-    is_midway = false;
-    expect(wrong.empty(), wrong);
+    ddp_error e, broken;
+    int rc = ddp.alltoall(d, from.data(), n_from.data(), to.data(), n_to.data(), &e);
+    expect(rc == 0 || ddp.check(d, &broken) < 0, e.text); /* which all ranks are told alike */
+    check(rc == 0, e);
+    for (size_t r = 0; r < size; r++)
+        if (out[r].defined())
+            put_back(out[r], taken[r]);
 }
 
 #endif
