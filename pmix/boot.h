@@ -20,13 +20,16 @@
 
 #define BOOT_VALUE_MAX 65535 /* bytes */
 #define BOOT_KEY_MAX 127
+#define BOOT_NONCE_BYTES 16
 
 typedef struct boot boot_t;
 
 /* Connects. Waits until `deadline` (clock.h) at most for the server and for the peers to connect. */
 boot_t *boot_open(uint64_t deadline, ddp_error_t *errp);
 
-/* A boot over functions of the caller's, which have a store of keys and values already: its own way to choose ranks. */
+/* A boot over functions of the caller's, which have a store of keys and values already: its own way to choose ranks.
+ * With a secret of the step's (secret.h) what a stranger puts there is refused; boot_get also names a rank that has
+ * none, or another, or that has one where this rank has not. */
 struct boot_given {
     int rank, size;
     void *ctx;
@@ -53,6 +56,10 @@ int boot_fence(boot_t *b, uint64_t deadline, ddp_error_t *errp);
 /* *ret_data becomes a copy (malloc; the caller frees) of what `rank` has put under key, and *ret_n its length. */
 int boot_get(boot_t *b, int rank, const char *key, void **ret_data, size_t *ret_n, uint64_t deadline,
              ddp_error_t *errp);
+
+/* A token for connections to `rank`, which has drawn this nonce and put it: what it becomes in place. Over a store that
+ * others may read it follows from the step's secret, where there is one; else it is the nonce. */
+void boot_token(const boot_t *b, int rank, unsigned char token[BOOT_NONCE_BYTES]);
 
 /* Leaves and frees, whatever it returns. NULL is allowed. Call it on every path; it does not disturb ranks that go on.
  * Under srun, rank 0 waits here until the other ranks have left, at most 10 s (1 s if the exchange has failed), and

@@ -593,7 +593,8 @@ static inline int ddp_metrics(const ddp_t *d, struct ddp_metrics *ret);
 /* ---- groups of another framework ----
  *
  * Where another framework has started the ranks and numbered them (PyTorch's process groups), and has a store of keys
- * and values that all of them reach. */
+ * and values that all of them reach. Where strangers reach it, too, they get in nowhere by what they read or change
+ * there if the ranks have SLURM_DDP_SECRET, from srun --ddp=on; either all have the same, or none has. */
 struct ddp_group {
     int rank, size;   /* of this process in the group, and how many there are */
     const char *node; /* ranks with the same text are on one node and share memory; NULL: as for ddp_init */

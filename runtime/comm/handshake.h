@@ -1,9 +1,9 @@
 /* handshake.h - how ranks that know each other's tokens meet over a listening socket that strangers can reach too.
  *
  * The connecting rank sends a greeting: magic, its own rank, the rank that it wants, the connection's purpose, and the
- * token that the listening rank published through the boot. The listener answers with a second token. Until both are
- * checked, neither side uses anything that it received. A stranger that sends garbage, nothing or a wrong token only
- * loses its own connection. */
+ * token that the listening rank published through the boot, or whose nonce it did (boot_token). The listener answers
+ * with a second token. Until both are checked, neither side uses anything that it received. A stranger that sends
+ * garbage, nothing or a wrong token only loses its own connection. */
 #ifndef DDP_RUNTIME_COMM_HANDSHAKE_H
 #define DDP_RUNTIME_COMM_HANDSHAKE_H
 

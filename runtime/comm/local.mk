@@ -53,6 +53,8 @@ UNIT_TESTS += t/unit/comm/forked.t
 t_unit_comm_forked_t_SOURCES = t/unit/comm/forked.c
 UNIT_TESTS += t/unit/comm/full.t
 t_unit_comm_full_t_SOURCES = t/unit/comm/full.c
+UNIT_TESTS += t/unit/comm/given.t
+t_unit_comm_given_t_SOURCES = t/unit/comm/given.c
 UNIT_TESTS += t/unit/comm/handshake.t
 t_unit_comm_handshake_t_SOURCES = t/unit/comm/handshake.c
 t_unit_comm_handshake_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime,--wrap=io_connect

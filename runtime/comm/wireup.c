@@ -27,9 +27,11 @@ struct card {
     uint32_t version;
     struct tcp_address address;      /* of an owner, where there are several nodes */
     char shm_name[SHM_NAME_MAX + 1]; /* of a leader with company */
-    uint8_t call[MEET_TOKEN], answer[MEET_TOKEN];
+    uint8_t call[MEET_TOKEN], answer[MEET_TOKEN]; /* the nonces of boot_token: most often the tokens themselves */
     char refusal[sizeof((ddp_error_t *)0)->text]; /* empty, or why this rank cannot take part */
 };
+
+_Static_assert(MEET_TOKEN == BOOT_NONCE_BYTES, "a token is what boot_token makes of a nonce");
 
 struct wiring {
     comm_t *c;
@@ -60,9 +62,11 @@ static int offer(struct wiring *x, ddp_error_t *errp)
     comm_t *c = x->c;
     if (check_descriptors(c, errp) < 0 || shm_reserve(&c->shm, errp) < 0 || handshake_tokens(&x->shm_meet, errp) < 0)
         return -1;
-    x->tcp_meet = x->shm_meet;
     memcpy(x->card.call, x->shm_meet.call, MEET_TOKEN);
     memcpy(x->card.answer, x->shm_meet.answer, MEET_TOKEN);
+    boot_token(x->boot, c->rank, x->shm_meet.call);
+    boot_token(x->boot, c->rank, x->shm_meet.answer);
+    x->tcp_meet = x->shm_meet;
     if (c->local == 0 && shm_offer(&c->shm, &x->shm_meet, x->card.shm_name, errp) < 0)
         return -1;
     return is_owner(c) ? tcp_listen(&x->tcp_meet, x->cfg->interface, &x->card.address, errp) : 0;
@@ -95,6 +99,8 @@ static int get_card(struct wiring *x, int rank, struct card *ret, ddp_error_t *e
         tell_refusal(x, rank, ret->refusal);
         return error_set(errp, DDP_E_PEER, ECONNABORTED, "%s: %s", who, ret->refusal);
     }
+    boot_token(x->boot, rank, ret->call);
+    boot_token(x->boot, rank, ret->answer);
     return 0;
 }
 

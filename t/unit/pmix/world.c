@@ -1,10 +1,12 @@
-/* world_from_keys against a brute-force reference, and world_exchange over the boot of one process. */
+/* world_from_keys against a brute-force reference, world_exchange over the boot of one process, and over a store of the
+ * caller's, which strangers may read and write. */
 #include "t/unit/unit.h"
 
 #include <errno.h>
 
 #include "pmix/world.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/secret.h"
 
 /* Repeatable numbers: xorshift64. */
 static uint64_t rng = 88172645463325252ull;
@@ -166,10 +168,140 @@ static void ranks_meet_over_a_store_of_the_callers(void **state)
         assert_int_equal(boot_leave(b[r], &e), 0);
 }
 
+static const char first_secret[] = "5ab1c2d3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccddeeff";
+static const char other_secret[] = "6ab1c2d3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccddeef0";
+
+/* Of size 2. secret: NULL: none. */
+static boot_t *boot_with(const char *secret, int rank, struct store *s)
+{
+    if (secret)
+        setenv(SECRET_VARIABLE, secret, 1);
+    else
+        unsetenv(SECRET_VARIABLE);
+    boot_t *b = boot_given(&(struct boot_given){rank, 2, s, store_put, store_get}, NULL);
+    unsetenv(SECRET_VARIABLE);
+    return b;
+}
+
+static void expect_token(const char *secret, int rank, const unsigned char *nonce, const unsigned char *want, bool same)
+{
+    struct store s = {0};
+    unsigned char token[BOOT_NONCE_BYTES];
+    boot_t *b = boot_with(secret, 1 - rank, &s);
+    memcpy(token, nonce, sizeof token);
+    boot_token(b, rank, token);
+    assert_int_equal(!memcmp(token, want, sizeof token), same);
+    boot_leave(b, NULL);
+}
+
+static void tokens_follow_from_the_steps_secret(void **state)
+{
+    (void)state;
+    struct store s = {0};
+    const unsigned char nonce[BOOT_NONCE_BYTES] = "nonce of a rank", other[BOOT_NONCE_BYTES] = "nonce of a ranl";
+    unsigned char token[BOOT_NONCE_BYTES];
+    boot_t *b = boot_with(first_secret, 1, &s);
+    memcpy(token, nonce, sizeof token);
+    boot_token(b, 1, token);
+    boot_leave(b, NULL);
+    expect_token(first_secret, 1, nonce, token, true);
+    expect_token(first_secret, 1, nonce, nonce, false);
+    expect_token(first_secret, 1, other, token, false); /* another group's, or generation's */
+    expect_token(first_secret, 0, nonce, token, false);
+    expect_token(other_secret, 1, nonce, token, false);
+    expect_token(NULL, 1, nonce, nonce, true);
+    setenv(SECRET_VARIABLE, first_secret, 1);
+    setenv("DDP_BOOT", "single", 1);
+    b = boot_open(deadline_in(5), NULL);
+    memcpy(token, nonce, sizeof token);
+    boot_token(b, 0, token);
+    assert_memory_equal(token, nonce, sizeof token); /* nobody else reads what is put there */
+    boot_leave(b, NULL);
+    unsetenv(SECRET_VARIABLE);
+    unsetenv("DDP_BOOT");
+}
+
+static int get_of(boot_t *b, int rank, const char *key, ddp_error_t *errp)
+{
+    void *data;
+    size_t n;
+    if (boot_get(b, rank, key, &data, &n, deadline_in(5), errp) < 0)
+        return -1;
+    free(data);
+    return (int)n;
+}
+
+#define CURE ": start all ranks by one srun --ddp=on, or all by env -u SLURM_DDP_SECRET; else somebody has changed "
+
+static void what_a_stranger_puts_is_refused(void **state)
+{
+    (void)state;
+    static const char text[] = "rank 1 has started the group with another SLURM_DDP_SECRET than rank 0" CURE;
+    ddp_error_t e;
+    struct store s = {0};
+    boot_t *b[] = {boot_with(first_secret, 0, &s), boot_with(first_secret, 1, &s)};
+    assert_int_equal(boot_put(b[1], "key", "value", 5, &e), 0);
+    assert_int_equal(boot_put(b[0], "key", "value", 5, &e), 0);
+    assert_int_equal(boot_put(b[1], "kez", "value", 5, &e), 0);
+    assert_int_equal(get_of(b[0], 1, "key", &e), 5);
+    for (size_t i = 0; i < s.item[0].n; i++) {
+        s.item[0].data[i] ^= 1;
+        assert_int_equal(get_of(b[0], 1, "key", &e), -1);
+        assert_error_has(e, text);
+        s.item[0].data[i] ^= 1;
+    }
+    assert_int_equal(get_of(b[0], 1, "key", &e), 5);
+    size_t n = s.item[0].n;
+    for (int cut = 1; cut <= 2; cut++) { /* a part of the value, and of the seal */
+        s.item[0].n = cut == 1 ? n - 1 : 3;
+        assert_int_equal(get_of(b[0], 1, "key", &e), -1);
+        assert_error_has(e, text);
+    }
+    s.item[0].n = n;
+    for (int from = 1; from <= 2; from++) { /* another rank's, another key's */
+        memcpy(s.item[0].data, s.item[from].data, n);
+        assert_int_equal(get_of(b[0], 1, "key", &e), -1);
+        assert_error_has(e, text);
+    }
+    for (int r = 0; r < 2; r++)
+        boot_leave(b[r], NULL);
+}
+
+/* Both, before either has connected to anybody. */
+static void ranks_that_differ_in_the_secret_name_each_other(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *secret[2], *text[2];
+    } cases[] = {
+        {{first_secret, NULL}, {"rank 1 has started the group without a SLURM_DDP_SECRET, unlike rank 0" CURE,
+                                "rank 0 has started the group with a SLURM_DDP_SECRET, unlike rank 1" CURE}},
+        {{first_secret, other_secret}, {"rank 1 has started the group with another SLURM_DDP_SECRET than rank 0" CURE,
+                                        "rank 0 has started the group with another SLURM_DDP_SECRET than rank 1" CURE}},
+    };
+    for (size_t i = 0; i < 2; i++) {
+        ddp_error_t e;
+        struct store s = {0};
+        boot_t *b[] = {boot_with(cases[i].secret[0], 0, &s), boot_with(cases[i].secret[1], 1, &s)};
+        for (int r = 0; r < 2; r++)
+            assert_int_equal(boot_put(b[r], "world", "n\0h", 4, &e), 0);
+        for (int r = 0; r < 2; r++) {
+            assert_null(world_exchange_as(b[r], "n", "n", deadline_in(5), &e));
+            assert_int_equal(e.domain, DDP_E_BOOT);
+            assert_error_has(e, cases[i].text[r]);
+        }
+        for (int r = 0; r < 2; r++)
+            boot_leave(b[r], NULL);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(nodes_are_numbered_by_their_lowest_rank),
     cmocka_unit_test(ranks_have_names),
     cmocka_unit_test(one_process_is_a_world),
     cmocka_unit_test(ranks_meet_over_a_store_of_the_callers),
+    cmocka_unit_test(tokens_follow_from_the_steps_secret),
+    cmocka_unit_test(what_a_stranger_puts_is_refused),
+    cmocka_unit_test(ranks_that_differ_in_the_secret_name_each_other),
 };
 UNIT_MAIN(tests)
