@@ -98,6 +98,15 @@ ranks() {
 ranks -N2 -n3 -- collectives
 is "every collective, ranks 2 and 1 on two nodes, and a group of two of them" \
     "$rc:$(sort <<<"$out" | uniq -c | xargs)" "0:3 401 compared" || diag "$err"
+ranks -N2 -n2 -- stranger
+cure='start all ranks by one srun --ddp=on, or all by env -u SLURM_DDP_SECRET; else somebody has changed the .*'
+like "what lies in PyTorch's store lets no stranger in, but where there is no secret" "$rc:$(sort <<<"$out")" \
+    "^0:none: let in
+rank 1 without: .*rank 0 has started the group with a SLURM_DDP_SECRET, unlike rank 1: $cure
+rank 1 without: .*rank 1 has started the group without a SLURM_DDP_SECRET, unlike rank 0: $cure
+secret: not let in
+secret: the sum is 3.0
+secret: the sum is 3.0\$" || diag "$err"
 ranks -N2 --ntasks-per-node=2 -- wrong
 # what of it PyTorch refuses before it asks the backend depends on its version
 refused='s/(meta|complex|lists): (refused by PyTorch|backend ddp: .*(nccl|output for each)).*/\1: refused/'

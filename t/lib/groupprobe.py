@@ -12,12 +12,16 @@ deserts          rank 0 destroys a group with a work in flight, of which rank 1 
 raises           rank 1 ends with an exception
 crowded          rank 0 can start no thread for its first message, and then it can; nor one while a callback is run
 again            the group of all ranks is opened six times, while models that were trained by an earlier one live on
+stranger         rank 1 reads along in the store and tries whatever lies there as a token, on rank 0 while that listens:
+                 in a step with a secret; then it alone has none; then no rank has
 """
 import datetime
 import itertools
 import os
 import resource
 import signal
+import socket
+import struct
 import sys
 
 import torch
@@ -501,7 +505,76 @@ def again():
     say(f"{len(models)} groups")
 
 
+class Stranger(dist.Store):
+    """The store; what it reads of rank 0's card is tried there."""
+
+    def __init__(self, store):
+        super().__init__()
+        self.store = store
+        self.n_tried, self.is_in = 0, False
+
+    def set(self, key, value):
+        self.store.set(key, value)
+
+    def add(self, key, n):
+        return self.store.add(key, n)
+
+    def check(self, _):
+        """That it is there; get waits for it. PyTorch 1.13's stores have no check for Python."""
+        return True
+
+    def get(self, key):
+        value = self.store.get(key)
+        if key.endswith("/0/comm") and os.environ["RANK"] == "1":
+            self.try_all(value)
+        return value
+
+    def try_all(self, card):
+        host, port = struct.unpack_from("<64sH", card, 20)  # behind a seal and a version: runtime/comm/wireup.c
+        to = host.split(b"\0")[0].decode(), port
+        for i in range(len(card) - 15):
+            self.n_tried += 1
+            self.is_in = self.is_in or is_let_in(to, card[i:i + 16])
+
+
+def is_let_in(to, token):
+    """By either of the connections, data and control, that rank 0 expects: runtime/comm/handshake.c."""
+    connections = [socket.create_connection(to, 60) for _ in range(2)]
+    for kind, connection in enumerate(connections, 2):
+        connection.sendall(struct.pack("<QIIII16s", 0x31504d4f43504444, 1, 0, kind, 0, token))
+    answers = []
+    for connection in connections:
+        with connection:
+            try:
+                answers.append(connection.recv(1))
+            except ConnectionResetError:
+                answers.append(b"")
+    return any(answers)
+
+
+def stranger():
+    rank, minute = int(os.environ["RANK"]), datetime.timedelta(seconds=60)
+    server = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), 2, rank == 0, minute)
+    for what, without in (("secret", ()), ("rank 1 without", (1,)), ("none", (0, 1))):
+        if rank in without:
+            os.environ.pop("SLURM_DDP_SECRET", None)
+        store, x = Stranger(dist.PrefixStore(what, server)), torch.full((2,), float(rank + 1))
+        try:
+            group = slurm_ddp.torch._create(store, rank, 2, minute)
+            group.allreduce([x]).wait()
+            say(f"{what}: the sum is {x[0].item()}")
+        except RuntimeError as e:
+            if what != "none":  # there the stranger has taken rank 1's place
+                say(f"{what}: {str(e).splitlines()[0]}")
+        if store.n_tried:
+            say(f"{what}: {'let in' if store.is_in else 'not let in'}")
+    if rank == 0:
+        server.wait(["over"])  # it is in this process
+    else:
+        server.set("over", "1")
+
+
 torch.set_num_threads(1)
 {"collectives": collectives, "wrong": wrong, "train": train, "killed": killed, "raises": raises,
  "unanswered": unanswered, "forked": forked, "leaves": leaves, "deserts": deserts,
- "again": again, "crowded": crowded}[sys.argv[1]](*sys.argv[2:])
+ "again": again, "crowded": crowded, "stranger": stranger}[sys.argv[1]](*sys.argv[2:])
