@@ -51,6 +51,9 @@ UNIT_TESTS += t/unit/ckpt/commit.t
 t_unit_ckpt_commit_t_SOURCES = t/unit/ckpt/commit.c
 t_unit_ckpt_commit_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mkdirat,--wrap=renameat,--wrap=renameat2,--wrap=unlinkat \
 	-Wl,--wrap=fsync,--wrap=fallocate,--wrap=pwrite,--wrap=open,--wrap=openat,--wrap=fdopendir
+UNIT_TESTS += t/unit/ckpt/commit_clean.t
+t_unit_ckpt_commit_clean_t_SOURCES = t/unit/ckpt/commit_clean.c
+t_unit_ckpt_commit_clean_t_LDFLAGS = $(t_unit_ckpt_commit_t_LDFLAGS)
 UNIT_TESTS += t/unit/ckpt/suspect.t
 t_unit_ckpt_suspect_t_SOURCES = t/unit/ckpt/suspect.c
 t_unit_ckpt_suspect_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=openat

@@ -23,6 +23,7 @@ t_lib_libtest_a_SOURCES = \
 	%D%/works.c %D%/works.h \
 	%D%/ref_impl.h \
 	t/unit/train/ref_model.c t/unit/train/ref_model.h \
+	t/unit/ckpt/history.c t/unit/ckpt/history.h \
 	t/unit/save/kept.c t/unit/save/kept.h \
 	t/unit/save/rig.c t/unit/save/rig.h \
 	t/unit/spank/elastic.c t/unit/spank/elastic.h \
