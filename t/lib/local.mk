@@ -28,6 +28,7 @@ t_lib_libtest_a_SOURCES = \
 	t/unit/save/rig.c t/unit/save/rig.h \
 	t/unit/spank/elastic.c t/unit/spank/elastic.h \
 	t/unit/spank/guard_task.c t/unit/spank/guard_task.h \
+	t/unit/spank/making.c t/unit/spank/making.h \
 	t/unit/spank/members.c t/unit/spank/members.h \
 	t/unit/spank/vars.c t/unit/spank/vars.h \
 	t/unit/unit.h

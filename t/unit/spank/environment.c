@@ -1,34 +1,5 @@
 /* What a task is given: variables, threads, ports, warnings. */
-#include "t/unit/spank/vars.h"
-
-#include "spank/environment.h"
-#include "spank/guards/guards.h"
-#include "spank/net/port.h"
-#include "spank/step/step.h"
-
-/* As a task of ours would see it: the variables of environment_make on top of v's. */
-static struct environment make_with(struct vars *v, const char *option, struct environment_place place)
-{
-    struct environment env;
-    struct keys o;
-    struct step s;
-    ddp_error_t e = {0};
-    if (keys_resolve(option, lookup, v, NULL, &o, &e) < 0 || step_read(lookup, v, 2, &s, &e) < 0 ||
-        environment_make(&s, &o, &place, &(struct port_ephemeral){{32768, 60999}, ""}, lookup, v, &env, &e) < 0)
-        fail_msg("%s", e.text);
-    for (size_t i = 0; i < env.n_vars; i++)
-        put(v, env.var[i].name, env.var[i].value);
-    put(v, "DDP_SET", env.set);
-    return env;
-}
-
-static struct environment make(struct vars *v, const char *option)
-{
-    return make_with(v, option, (struct environment_place){.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .n_same = 1,
-                                                           .device = -1});
-}
-
-#define assert_var(v, name, want) assert_string_equal(lookup(name, v), want)
+#include "t/unit/spank/making.h"
 
 static void variables_are_set(void **state)
 {
@@ -323,18 +294,6 @@ static void gpus_are_named(void **state)
     assert_int_equal(env.n_warnings, 0);
 }
 
-/* plain_step as two nodes with one task each, of which this is the second. */
-static struct vars one_task_a_node(const char *gpus)
-{
-    struct vars v = plain_step();
-    put(&v, "SLURM_STEP_NUM_TASKS", "2");
-    put(&v, "SLURM_PROCID", "1");
-    put(&v, "SLURM_STEP_TASKS_PER_NODE", "1(x2)");
-    if (gpus)
-        put(&v, "CUDA_VISIBLE_DEVICES", gpus);
-    return v;
-}
-
 static void torchrun_needs_no_options(void **state)
 {
     (void)state;
@@ -362,92 +321,6 @@ static void torchrun_needs_no_options(void **state)
     make(&v, "on");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_var(&v, names[i], "7");
-}
-
-static const char *value_in(const struct environment *env, const char *name)
-{
-    size_t i = 0;
-    while (i < env->n_vars && strcmp(env->var[i].name, name) != 0)
-        i++;
-    return i < env->n_vars ? env->var[i].value : NULL;
-}
-
-/* Which of the ports of the guard of rank 0's node a program that is started again has; -1: none. */
-static int renewed_port_is_guards(struct environment *env, int generation, int node)
-{
-    int guards[GUARDS_PORTS], which = -1;
-    environment_renew(env, generation, &(struct seat){.first = node});
-    guards_choose_ports(&(struct guards_ports){env->port, env->port_range, env->master_port}, node, guards);
-    for (int i = 0; i < GUARDS_PORTS; i++)
-        if (guards[i] == atoi(value_in(env, "MASTER_PORT")))
-            which = i;
-    return which;
-}
-
-/* A program that is started again meets at another port, whatever the variable is in which it reads it. */
-static void a_restart_has_a_port_of_its_own(void **state)
-{
-    (void)state;
-    char endpoint[64];
-    struct vars v = one_task_a_node(NULL);
-    put(&v, "SLURM_DDP_DRAW", "7");
-    put(&v, GUARDS_VARIABLE, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
-    struct environment env = make(&v, "on,restarts=3");
-    assert_string_equal(value_in(&env, "MASTER_PORT"), "21815");
-    environment_renew(&env, 3, &(struct seat){.restart = 2}); /* one was given up before it began */
-    const char *port = value_in(&env, "MASTER_PORT");
-    assert_string_not_equal(port, "21815");
-    assert_string_equal(value_in(&env, "JAX_COORDINATOR_PORT"), port);
-    snprintf(endpoint, sizeof endpoint, "n1:%s", port);
-    assert_string_equal(value_in(&env, "PET_RDZV_ENDPOINT"), endpoint);
-    assert_string_equal(value_in(&env, "DDP_RESTART"), "2");
-    for (int node = 0; node < 700; node++) /* not one of the guard's, on whichever node rank 0 is then */
-        assert_int_equal(renewed_port_is_guards(&env, 3, node), -1);
-    int other = port_derive_other(&env.port, PORT_OF_RESTART, 0, 0, env.port_range);
-    env.port.key[0]++;
-    assert_int_not_equal(port_derive_other(&env.port, PORT_OF_RESTART, 0, 0, env.port_range), other);
-    for (int n = 1; n < 12; n++) { /* in a range of n blocks not the first of the guard's, and another one each time */
-        env.port_range = (struct port_range){20000, 20000 + 16 * n - 1};
-        env.master_port = port_derive(&env.port, env.port_range);
-        int last = env.master_port;
-        for (int generation = 1; generation < 20; generation++) {
-            assert_int_not_equal(renewed_port_is_guards(&env, generation, 0), 0);
-            int now = atoi(value_in(&env, "MASTER_PORT"));
-            assert_true(n < 3 || now != last);
-            last = now;
-        }
-    }
-    v = one_task_a_node(NULL);
-    put(&v, "MASTER_PORT", "4321");
-    env = make(&v, "on,restarts=3");
-    environment_renew(&env, 1, &(struct seat){.restart = 1});
-    assert_string_equal(value_in(&env, "JAX_COORDINATOR_PORT"), "4321");
-    assert_string_equal(value_in(&env, "PET_RDZV_ENDPOINT"), "n1:4321");
-}
-
-/* A program that runs elsewhere, or with fewer others; what the user set stays. */
-static void a_seat_changes_what_says_where_it_is(void **state)
-{
-    static const struct seat seat = {.rank = 5, .size = 7, .node = 5, .n_nodes = 7, .master = "n4"};
-    (void)state;
-    char endpoint[64];
-    struct vars v = one_task_a_node(NULL);
-    struct environment env = make(&v, "on,restarts=3");
-    environment_seat(&env, &seat);
-    static const char *const want[][2] = {{"RANK", "5"},          {"WORLD_SIZE", "7"},    {"NODE_RANK", "5"},
-                                          {"GROUP_RANK", "5"},    {"MASTER_ADDR", "n4"},  {"PET_NNODES", "7"},
-                                          {"PET_NODE_RANK", "5"}, {"LOCAL_RANK", "0"},    {"LOCAL_WORLD_SIZE", "1"}};
-    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
-        assert_string_equal(value_in(&env, want[i][0]), want[i][1]);
-    snprintf(endpoint, sizeof endpoint, "n4:%s", value_in(&env, "MASTER_PORT"));
-    assert_string_equal(value_in(&env, "PET_RDZV_ENDPOINT"), endpoint);
-    assert_non_null(strstr(env.set, "WORLD_SIZE=7"));
-    v = one_task_a_node(NULL);
-    put(&v, "MASTER_ADDR", "mine");
-    env = make(&v, "on,restarts=3");
-    environment_seat(&env, &seat);
-    assert_null(value_in(&env, "MASTER_ADDR"));
-    assert_memory_equal(value_in(&env, "PET_RDZV_ENDPOINT"), "mine:", 5);
 }
 
 static void a_stop_tells_when_the_job_ends(void **state)
@@ -538,8 +411,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(threads_are_bound_where_the_user_wants_them_bound),
     cmocka_unit_test(gpus_are_named),
     cmocka_unit_test(torchrun_needs_no_options),
-    cmocka_unit_test(a_restart_has_a_port_of_its_own),
-    cmocka_unit_test(a_seat_changes_what_says_where_it_is),
     cmocka_unit_test(a_stop_tells_when_the_job_ends),
     cmocka_unit_test(launchers_say_how_many_threads),
     cmocka_unit_test(what_cannot_work_is_refused),
