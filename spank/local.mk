@@ -143,6 +143,8 @@ t_unit_spank_lifeline_t_SOURCES = t/unit/spank/lifeline.c
 t_unit_spank_lifeline_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_gettime
 UNIT_TESTS += t/unit/spank/listen.t
 t_unit_spank_listen_t_SOURCES = t/unit/spank/listen.c
+UNIT_TESTS += t/unit/spank/missing.t
+t_unit_spank_missing_t_SOURCES = t/unit/spank/missing.c
 UNIT_TESTS += t/unit/spank/moves.t
 t_unit_spank_moves_t_SOURCES = t/unit/spank/moves.c
 UNIT_TESTS += t/unit/spank/mpi.t
@@ -169,6 +171,8 @@ UNIT_TESTS += t/unit/spank/suspects.t
 t_unit_spank_suspects_t_SOURCES = t/unit/spank/suspects.c
 UNIT_TESTS += t/unit/spank/stop.t
 t_unit_spank_stop_t_SOURCES = t/unit/spank/stop.c
+UNIT_TESTS += t/unit/spank/stop_end.t
+t_unit_spank_stop_end_t_SOURCES = t/unit/spank/stop_end.c
 UNIT_TESTS += t/unit/spank/stops.t
 t_unit_spank_stops_t_SOURCES = t/unit/spank/stops.c
 UNIT_TESTS += t/unit/spank/strangers.t

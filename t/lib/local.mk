@@ -30,6 +30,7 @@ t_lib_libtest_a_SOURCES = \
 	t/unit/spank/guard_task.c t/unit/spank/guard_task.h \
 	t/unit/spank/making.c t/unit/spank/making.h \
 	t/unit/spank/members.c t/unit/spank/members.h \
+	t/unit/spank/stopping.c t/unit/spank/stopping.h \
 	t/unit/spank/vars.c t/unit/spank/vars.h \
 	t/unit/unit.h
 # What a unit test links where its room says nothing else: all rooms, of which the linker takes what the test calls. In
