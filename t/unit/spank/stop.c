@@ -281,7 +281,7 @@ static void a_requeue_whose_child_is_killed_is_missed(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_key_is_strict),
     cmocka_unit_test(it_comes_once_and_in_slurms_place),
-    cmocka_unit_test(one_before_a_restart_is_the_end),
+    WITH_FOLDER(one_before_a_restart_is_the_end),
     cmocka_unit_test(who_does_not_catch_it_has_not_failed),
     cmocka_unit_test(who_was_killed_before_slurms_signal_is_named),
     cmocka_unit_test(slurms_signal_is_no_stop_where_a_loss_is_heard_behind_it),
