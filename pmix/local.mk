@@ -28,6 +28,8 @@ endif
 
 UNIT_TESTS += t/unit/pmix/boot.t
 t_unit_pmix_boot_t_SOURCES = t/unit/pmix/boot.c
+UNIT_TESTS += t/unit/pmix/boot_card.t
+t_unit_pmix_boot_card_t_SOURCES = t/unit/pmix/boot_card.c
 UNIT_TESTS += t/unit/pmix/boot_host.t
 t_unit_pmix_boot_host_t_SOURCES = t/unit/pmix/boot_host.c
 UNIT_TESTS += t/unit/pmix/boot_strangers.t
