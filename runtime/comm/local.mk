@@ -71,6 +71,8 @@ UNIT_TESTS += t/unit/comm/pair.t
 t_unit_comm_pair_t_SOURCES = t/unit/comm/pair.c
 UNIT_TESTS += t/unit/comm/plan.t
 t_unit_comm_plan_t_SOURCES = t/unit/comm/plan.c
+UNIT_TESTS += t/unit/comm/ranges.t
+t_unit_comm_ranges_t_SOURCES = t/unit/comm/ranges.c
 UNIT_TESTS += t/unit/comm/scatter.t
 t_unit_comm_scatter_t_SOURCES = t/unit/comm/scatter.c
 t_unit_comm_scatter_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=comm_wait
