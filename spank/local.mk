@@ -43,6 +43,7 @@ libspankcore_la_SOURCES = \
 	%D%/guards/impl.h \
 	%D%/guards/join.c \
 	%D%/guards/link.c \
+	%D%/guards/loss.c \
 	%D%/guards/news.c \
 	%D%/guards/nodes.c \
 	%D%/guards/nodes_seat.c \
@@ -51,6 +52,7 @@ libspankcore_la_SOURCES = \
 	%D%/guards/roll.c \
 	%D%/guards/round.c \
 	%D%/guards/suspect.c \
+	%D%/guards/verdict.c \
 	%D%/net/lifeline.c %D%/net/lifeline.h \
 	%D%/net/lifeline_impl.h \
 	%D%/net/lifeline_serve.c \

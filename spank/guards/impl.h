@@ -1,8 +1,9 @@
 /* impl.h - what the files of guards.h share: from the bottom up link.c (messages over a connection), news.c (lines for
  * the user), beat.c (who is silent), nodes.c (which nodes are in the tree, and which have left), nodes_seat.c (who has
  * which place), join.c (who is connected with whom), roll.c (who else has died), round.c (generations, stops),
- * suspect.c (what a failure may come from), calls.c (in which calls all wait), ask.c (for the guard) and guards.c (what
- * it means). */
+ * suspect.c (what a failure may come from), calls.c (in which calls all wait), ask.c (for the guard), verdict.c (which
+ * death all are told of), loss.c (whose connection has gone) and guards.c (what each message means, and when what is
+ * due). */
 #ifndef DDP_SPANK_GUARDS_IMPL_H
 #define DDP_SPANK_GUARDS_IMPL_H
 
@@ -285,6 +286,7 @@ void nodes_name(const guards_t *g, int node, char ret[HOSTLIST_NAME_MAX + 1]); /
 /* ---- nodes_seat.c ---- */
 
 void nodes_seat(guards_t *g); /* who has left gives way; the root tells the user */
+bool nodes_is_spare(const guards_t *g, int node); /* it has no place, and nothing follows from its loss */
 
 /* ---- beat.c ---- */
 
@@ -358,5 +360,29 @@ bool round_missing(guards_t *g, struct death *ret);
 /* At g->stuck_at: who keeps the next generation from beginning. False: those that have not come, and it goes on without
  * them. */
 bool round_stuck(guards_t *g, struct death *ret);
+
+/* ---- verdict.c ---- */
+
+#define LOST_S 0.2 /* from the loss of a guard to the verdict: at a step's end Slurm kills them all */
+
+/* All below are told of d, unless that is known already; is_ours: and the user, by this guard. */
+void verdict_decide(guards_t *g, const struct death *d, bool is_ours);
+
+void verdict_hear(guards_t *g, const struct death *d); /* of this guard's program, or of one below */
+void verdict_hear_absent(guards_t *g); /* the root, of those whose loss no connection tells, or not yet */
+void verdict_hear_asked(guards_t *g);  /* at g->asked_at */
+void verdict_settle(guards_t *g);      /* at g->settle_at */
+
+/* This is the root from now on. What was on its way up is decided here, and anew: of what the old root had said not all
+ * may have heard. The user has. */
+void verdict_take_over(guards_t *g);
+
+/* ---- loss.c ---- */
+
+/* The connection has gone: of_node is what that is of another node. */
+void loss_take(guards_t *g, struct link *l, enum death_kind of_node, bool is_certain);
+void loss_take_silent(guards_t *g); /* those that say nothing any more */
+void loss_count(guards_t *g);       /* as a death, at g->lost_at */
+void loss_tell_below(guards_t *g);  /* above: a node's leader below this one has gone */
 
 #endif

@@ -40,6 +40,11 @@ static void say_moves(guards_t *g, const struct change *c, int n_moves)
     free(move);
 }
 
+bool nodes_is_spare(const guards_t *g, int node)
+{
+    return g->f.is_elastic && seats_of(&g->nodes.seats, node) < 0;
+}
+
 void nodes_seat(guards_t *g)
 {
     struct nodes *n = &g->nodes;
