@@ -8,4 +8,7 @@ extern char test_folder[64];
 int folder_make(void **state);
 int folder_remove(void **state);
 
+/* There: a file with this text, and the folders on the way to it. */
+void folder_put(const char *path, const char *text);
+
 #endif

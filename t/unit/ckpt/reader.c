@@ -12,15 +12,14 @@
 #include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/reader.h"
 #include "t/lib/ckptfolder.h"
-
-static char dir[] = "/tmp/ddp-store.XXXXXX";
+#include "t/lib/folder.h"
 
 static const char *at(const char *name)
 {
     static char path[4][300];
     static int turn;
     turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
+    snprintf(path[turn], sizeof path[turn], "%s/%s", test_folder, name);
     return path[turn];
 }
 
@@ -181,11 +180,11 @@ static void files_are_larger_than_4_gib(void **state)
     close(fd);
     uint64_t sum = 0, zero = 0;
     static char block[CKPT_BLOCK_BYTES];
-    assert_int_equal(reader_read(dir, &m, 1, 0, 4, &got, &sum, cache, &e), 0);
+    assert_int_equal(reader_read(test_folder, &m, 1, 0, 4, &got, &sum, cache, &e), 0);
     assert_int_equal(got, MARK);
     assert_true(sum == m.tensor[1].checksum);
     uint64_t last = m.tensor[0].at.t.n_bytes - CKPT_BLOCK_BYTES;
-    assert_int_equal(reader_read(dir, &m, 0, last, CKPT_BLOCK_BYTES, block, &zero, cache, &e), 0);
+    assert_int_equal(reader_read(test_folder, &m, 0, last, CKPT_BLOCK_BYTES, block, &zero, cache, &e), 0);
     memset(block, 0, sizeof block);
     assert_true(zero == checksum_blocks(block, sizeof block, last / CKPT_BLOCK_BYTES));
     reader_close_files(cache, 2);
@@ -253,20 +252,6 @@ static void a_group_is_exported_alone(void **state)
     files_clear(&f);
 }
 
-static int make_dir(void **state)
-{
-    (void)state;
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    return system(command);
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(only_checkpoints_are_listed),
     cmocka_unit_test(tensors_are_read_in_parts),
@@ -277,5 +262,5 @@ static const struct CMUnitTest tests[] = {
 
 int main(void)
 {
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

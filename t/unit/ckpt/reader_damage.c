@@ -9,15 +9,15 @@
 #include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/reader.h"
 #include "t/lib/ckptfolder.h"
+#include "t/lib/folder.h"
 
-static char dir[] = "/tmp/ddp-damage.XXXXXX";
 static struct files files;
 static struct manifest manifest;
 
 static char *at(const char *name)
 {
     static char path[300];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
+    snprintf(path, sizeof path, "%s/%s", test_folder, name);
     return path;
 }
 
@@ -32,7 +32,7 @@ static uint64_t size_of(const char *name)
 static void detected(const char *name, const char *why, int line)
 {
     ddp_error_t e = {0};
-    if (ckptfolder_verify(dir, &e) == 0)
+    if (ckptfolder_verify(test_folder, &e) == 0)
         fail_msg("line %d: %s: %s was not detected", line, name, why);
     if (!strstr(e.text, name) || !strstr(e.text, why))
         fail_msg("line %d: \"%s\" lacks \"%s\" or \"%s\"", line, e.text, name, why);
@@ -43,7 +43,7 @@ static void detected(const char *name, const char *why, int line)
 static void assert_good(void)
 {
     ddp_error_t e = {0};
-    if (ckptfolder_verify(dir, &e) < 0)
+    if (ckptfolder_verify(test_folder, &e) < 0)
         fail_msg("%s", e.text);
 }
 
@@ -211,20 +211,18 @@ static int make(void **state)
     (void)state;
     ddp_error_t e;
     ckptfolder_model(&files, 8500);
-    if (!mkdtemp(dir))
+    if (folder_make(state) < 0)
         return -1;
-    ckptfolder_write(dir, &files, &(struct manifest_state){.step = 100});
-    return reader_open(dir, &manifest, &e);
+    ckptfolder_write(test_folder, &files, &(struct manifest_state){.step = 100});
+    return reader_open(test_folder, &manifest, &e);
 }
 
 static int remove_all(void **state)
 {
     (void)state;
-    char command[300];
     manifest_clear(&manifest);
     files_clear(&files);
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    return system(command);
+    return folder_remove(state);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "runtime/ckpt/savedir.h"
+#include "t/lib/folder.h"
 
 #define STRANGER 1 /* a uid, */
 #define ANOTHER 2  /* and one more */
 
-static char root[] = "/tmp/ddp-savedir.XXXXXX";
 static struct savedir dir;
 
 static const char *at(const char *name)
@@ -19,7 +19,7 @@ static const char *at(const char *name)
     static char path[4][256];
     static int turn;
     char *p = path[turn++ % 4];
-    snprintf(p, sizeof path[0], "%s/%s", root, name);
+    snprintf(p, sizeof path[0], "%s/%s", test_folder, name);
     return p;
 }
 
@@ -49,10 +49,7 @@ static void give_away(const char *name)
 /* ck, the folder of checkpoints; out, something else of the user's. */
 static int set_up(void **state)
 {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s/*", root);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(folder_make(state), 0);
     make_folder("ck");
     make_folder("out");
     make_file("out/manifest.json");
@@ -62,9 +59,8 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     savedir_close(&dir);
-    return 0;
+    return folder_remove(state);
 }
 
 static void removes_what_is_its_own(void **state)
@@ -268,16 +264,16 @@ static void who_else_may_write_is_said(void **state)
     assert_int_equal(chmod(at("ck"), 01777), 0);
     assert_true(savedir_is_shared(&dir, false, text, sizeof text) && strstr(text, "everybody can write to it"));
     assert_int_equal(chmod(at("ck"), 0755), 0);
-    assert_int_equal(chmod(root, 0777), 0);
+    assert_int_equal(chmod(test_folder, 0777), 0);
     savedir_close(&dir);
     assert_int_equal(savedir_open(&dir, at("ck"), NULL, NULL), 0);
-    assert_int_equal(chmod(root, 0700), 0);
+    assert_int_equal(chmod(test_folder, 0700), 0);
     assert_false(savedir_is_shared(&dir, false, text, sizeof text));
     assert_true(savedir_is_shared(&dir, true, text, sizeof text) && strstr(text, "another folder in its place"));
     savedir_close(&dir);
-    assert_int_equal(chmod(root, 01777), 0); /* where nobody can rename what is not his */
+    assert_int_equal(chmod(test_folder, 01777), 0); /* where nobody can rename what is not his */
     assert_int_equal(savedir_open(&dir, at("ck"), NULL, NULL), 0);
-    assert_int_equal(chmod(root, 0700), 0);
+    assert_int_equal(chmod(test_folder, 0700), 0);
     assert_false(savedir_is_shared(&dir, true, text, sizeof text));
     if (geteuid() == 0) {
         give_away("ck");
@@ -297,10 +293,5 @@ int main(void)
         CASE(what_was_moved_here_stays),       CASE(who_else_may_write_is_said),
     };
     umask(022);
-    if (!mkdtemp(root))
-        return 1;
-    int rc = cmocka_run_group_tests(tests, NULL, NULL);
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf %s", root);
-    return system(command) || rc;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,14 +14,14 @@
 #include "runtime/ckpt/checksum.h"
 #include "runtime/ckpt/snapshot.h"
 #include "runtime/ckpt/writer.h"
+#include "t/lib/folder.h"
 
 #define BLOCK CKPT_BLOCK_BYTES
 enum { N_TENSORS = 8, MAX_PIECES = 512 };
 
 /* Elements: scalars, tensors that end within a page, within a block, at a block's end; some chunks of a source. */
 static const uint64_t n_elems[N_TENSORS] = {1, 3 * 4096, 5000, 768, 9 * 4096 + 1, 17, 40 * 4096, 300 * 4096 + 50};
-static char root[] = "/tmp/ddp-writer.XXXXXX";
-static char folder[64], gone[64];
+static char folder[96], gone[96];
 static struct files files;
 static float *value[N_TENSORS];
 
@@ -186,7 +186,7 @@ static void check_files(void)
 
 static void empty_folder(void)
 {
-    char command[160];
+    char command[256];
     snprintf(command, sizeof command, "rm -rf %s; mkdir %s", folder, folder);
     assert_int_equal(system(command), 0);
 }
@@ -261,7 +261,7 @@ static void test_writes(void **state)
 static bool can_direct(void)
 {
     char path[160];
-    snprintf(path, sizeof path, "%s/direct", root);
+    snprintf(path, sizeof path, "%s/direct", test_folder);
     int fd = open(path, O_WRONLY | O_CREAT | O_DIRECT | O_CLOEXEC, 0600);
     void *block = aligned_alloc(4096, 4096);
     memset(block, 0, 4096);
@@ -487,17 +487,15 @@ int main(void)
         cmocka_unit_test(test_source_fails),
         cmocka_unit_test(test_states),
     };
-    if (!mkdtemp(root))
+    if (folder_make(NULL) < 0)
         return 1;
-    snprintf(folder, sizeof folder, "%s/saving", root);
-    snprintf(gone, sizeof gone, "%s/gone", root);
+    snprintf(folder, sizeof folder, "%s/saving", test_folder);
+    snprintf(gone, sizeof gone, "%s/gone", test_folder);
     setup();
     for (int slot = 0; slot < 2; slot++)
         there.slot[slot] = malloc(WRITER_CHUNK_BYTES);
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf %s", root);
-    rc |= system(command);
+    rc |= folder_remove(NULL);
     files_clear(&files);
     for (int slot = 0; slot < 2; slot++)
         free(there.slot[slot]);

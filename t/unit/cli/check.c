@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "runtime/cli/check/check.h"
+#include "t/lib/folder.h"
 
 /* ---- the tournament ---- */
 
@@ -332,52 +333,30 @@ static void no_name_is_cut(void **state)
 
 /* ---- GPUs by the kernel's files ---- */
 
-static void put(const char *dir, const char *name, const char *text)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
+#define GPU "bus/pci/devices/0000:1b:00.0/"
 
 static void a_gpu_says_how_it_is(void **state)
 {
-    char root[] = "/tmp/ddp-check-XXXXXX", dir[256], said[200];
+    char said[200];
     (void)state;
     struct inventory *inv = calloc(1, sizeof *inv);
     assert_non_null(inv);
     inv->n_gpus = 1;
     inv->gpu[0].pci.bus = 0x1b;
-    assert_non_null(mkdtemp(root));
-    snprintf(dir, sizeof dir, "%s", root);
-    static const char *const below[] = {"/bus", "/pci", "/devices", "/0000:1b:00.0"};
-    for (size_t i = 0; i < 4; i++) {
-        strcat(dir, below[i]);
-        assert_int_equal(mkdir(dir, 0700), 0);
-    }
-    check_gpu_faults(inv, root, said, sizeof said);
+    folder_put(GPU "vendor", "");
+    check_gpu_faults(inv, test_folder, said, sizeof said);
     assert_string_equal(said, ""); /* nothing is known */
-    put(dir, "max_link_width", "16\n");
-    put(dir, "current_link_width", "16\n");
-    put(dir, "aer_dev_fatal", "Undefined 0\nTOTAL_ERR_FATAL 0\n");
-    check_gpu_faults(inv, root, said, sizeof said);
+    folder_put(GPU "max_link_width", "16\n");
+    folder_put(GPU "current_link_width", "16\n");
+    folder_put(GPU "aer_dev_fatal", "Undefined 0\nTOTAL_ERR_FATAL 0\n");
+    check_gpu_faults(inv, test_folder, said, sizeof said);
     assert_string_equal(said, "");
-    put(dir, "aer_dev_fatal", "DLP 3\nTOTAL_ERR_FATAL 3\n");
-    check_gpu_faults(inv, root, said, sizeof said);
+    folder_put(GPU "aer_dev_fatal", "DLP 3\nTOTAL_ERR_FATAL 3\n");
+    check_gpu_faults(inv, test_folder, said, sizeof said);
     assert_string_equal(said, "GPU 0000:1b:00.0: the kernel has counted 3 fatal PCI errors");
-    put(dir, "current_link_width", "4\n");
-    check_gpu_faults(inv, root, said, sizeof said);
+    folder_put(GPU "current_link_width", "4\n");
+    check_gpu_faults(inv, test_folder, said, sizeof said);
     assert_string_equal(said, "GPU 0000:1b:00.0 has 4 of 16 PCI lanes");
-    static const char *const files[] = {"max_link_width", "current_link_width", "aer_dev_fatal"};
-    for (size_t i = 0; i < 3; i++) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/%s", dir, files[i]);
-        unlink(path);
-    }
-    for (char *slash; strlen(dir) >= strlen(root) && rmdir(dir) == 0 && (slash = strrchr(dir, '/'));)
-        *slash = 0;
     free(inv);
 }
 
@@ -392,7 +371,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gpus_and_folder),
     cmocka_unit_test(all_that_failed_are_excluded),
     cmocka_unit_test(no_name_is_cut),
-    cmocka_unit_test(a_gpu_says_how_it_is),
+    cmocka_unit_test_setup_teardown(a_gpu_says_how_it_is, folder_make, folder_remove),
 };
 
 UNIT_MAIN(tests)

@@ -1,9 +1,5 @@
 #include "t/unit/unit.h"
 
-#include <errno.h>
-#include <sys/stat.h>
-
-#include "runtime/base/cgroup.h"
 #include "runtime/comm/plan.h"
 
 enum { MAX = 16, TEXT = 4096 };
@@ -276,53 +272,11 @@ static void pieces_cover_every_element_once(void **state)
     }
 }
 
-static void make_file(const char *root, const char *path, const char *text)
-{
-    char full[512];
-    snprintf(full, sizeof full, "%s%s", root, path);
-    for (char *p = full + 1; *p; p++)
-        if (*p == '/') {
-            *p = 0;
-            assert_true(mkdir(full, 0755) == 0 || errno == EEXIST);
-            *p = '/';
-        }
-    FILE *f = fopen(full, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
-static void the_smallest_memory_limit_counts(void **state)
-{
-    (void)state;
-    char root[] = "/tmp/ddp-cgroup-XXXXXX", command[64];
-    assert_non_null(mkdtemp(root));
-    assert_true(cgroup_memory_limit(root) == UINT64_MAX); /* nothing there */
-    make_file(root, "/proc/self/cgroup", "0::/slurm/job_1/step_0\n");
-    make_file(root, "/sys/fs/cgroup/slurm/job_1/step_0/memory.max", "max\n");
-    assert_true(cgroup_memory_limit(root) == UINT64_MAX);
-    make_file(root, "/sys/fs/cgroup/slurm/job_1/memory.max", "1073741824\n"); /* a group above counts */
-    assert_true(cgroup_memory_limit(root) == 1 << 30);
-    make_file(root, "/sys/fs/cgroup/slurm/job_1/step_0/memory.max", "4096\n");
-    assert_true(cgroup_memory_limit(root) == 4096);
-    make_file(root, "/sys/fs/cgroup/slurm/job_1/step_0/memory.max", "rubbish\n");
-    assert_true(cgroup_memory_limit(root) == 1 << 30);
-    make_file(root, "/proc/self/cgroup", "9:cpuset:/x\n3:cpu,memory:/job\n1:name=systemd:/y\n");
-    make_file(root, "/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n");
-    make_file(root, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "2048\n");
-    assert_true(cgroup_memory_limit(root) == 2048);
-    make_file(root, "/proc/self/cgroup", "3:memory_x:/job\nrubbish\n::\n");
-    assert_true(cgroup_memory_limit(root) == UINT64_MAX);
-    snprintf(command, sizeof command, "rm -r %s", root);
-    assert_int_equal(system(command), 0);
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_plan_is_the_tree),
     cmocka_unit_test(by_rank_means_the_whole_tree),
     cmocka_unit_test(the_order_says_how_ranks_lie_on_nodes),
     cmocka_unit_test(parts_cover_all_blocks_once),
     cmocka_unit_test(pieces_cover_every_element_once),
-    cmocka_unit_test(the_smallest_memory_limit_counts),
 };
 UNIT_MAIN(tests)

@@ -8,15 +8,14 @@
 #include "runtime/train/lm.h"
 #include "runtime/train/prefetch.h"
 #include "runtime/train/tokens.h"
-
-static char dir[] = "/tmp/ddp-tokens.XXXXXX";
+#include "t/lib/folder.h"
 
 static const char *at(const char *name)
 {
     static char path[4][256];
     static int turn;
     turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
+    snprintf(path[turn], sizeof path[turn], "%s/%s", test_folder, name);
     return path[turn];
 }
 
@@ -383,20 +382,6 @@ static void a_file_that_shrinks_is_an_error(void **state)
     tokens_close(t);
 }
 
-static int make_dir(void **state)
-{
-    (void)state;
-    return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    return system(command);
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bytes_are_joined_in_order),       cmocka_unit_test(a_folder_is_its_regular_files_by_name),
     cmocka_unit_test(shards_are_read),                 cmocka_unit_test(broken_shards_are_refused),
@@ -408,5 +393,5 @@ static const struct CMUnitTest tests[] = {
 
 int main(void)
 {
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
