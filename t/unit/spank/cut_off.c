@@ -45,14 +45,10 @@ static void nor_does_one_end_for_want_of_nodes(void **state)
     elastic_hear_news(&m, 0, "a spare, has gone");
     elastic_stop_node(&m, 1);
     elastic_stop_node(&m, 2);
-    do
-        elastic_hear(&m, 0, &h);
-    while (!h.verdict.next);
+    elastic_hear_until(&m, 0, &h, h.verdict.next);
     assert_int_equal(h.verdict.of, 0);
     members_tell(&m, 0, DO_GONE);
-    do
-        elastic_hear(&m, 0, &h);
-    while (!h.is_last);
+    elastic_hear_until(&m, 0, &h, h.is_last);
     assert_true(h.are_few);
     assert_string_equal(elastic.news, CUT_OFF("n1", "1 of 4"));
     assert_false(elastic.has_told[0]);
@@ -68,9 +64,7 @@ static void nor_does_it_blame_the_root(void **state)
     elastic_start(&m, 3, 1);
     elastic_stop_node(&m, 0);
     elastic_stop_node(&m, 2);
-    do
-        elastic_hear(&m, 1, &h);
-    while (!h.verdict.next);
+    elastic_hear_until(&m, 1, &h, h.verdict.next);
     members_tell(&m, 1, DO_GONE);
     elastic_hear_the_end(&m);
     assert_string_equal(elastic.news, CUT_OFF("n2", "1 of 3"));
@@ -91,9 +85,7 @@ static void nor_does_one_without_another_restart(void **state)
     elastic.has_told[0] = false;
     elastic_stop_node(&m, 1);
     elastic_stop_node(&m, 2);
-    do
-        elastic_hear(&m, 0, &h);
-    while (!h.is_last || !h.are_few);
+    elastic_hear_until(&m, 0, &h, h.is_last && h.are_few);
     elastic_hear_news(&m, 0, CUT_OFF("n1", "1 of 3"));
     assert_false(elastic.has_told[0]);
     members_end(&m);
@@ -113,9 +105,7 @@ static void nor_does_who_is_left_of_it_end_the_step(void **state)
     members_tell(&m, 1, DO_GONE);
     elastic_hear_the_end(&m);
     elastic_kill_node(&m, 0);
-    do
-        elastic_hear(&m, 1, &h);
-    while (!h.are_few);
+    elastic_hear_until(&m, 1, &h, h.are_few);
     members_end(&m);
 }
 
@@ -144,15 +134,11 @@ static void nor_is_one_to_which_others_are_on_their_way(void **state)
     for (int i = 2; i < 4; i++)
         assert_int_equal(kill(m.of[i].pid, SIGSTOP), 0);
     elastic_kill_node(&m, 0);
-    do
-        elastic_hear(&m, 1, &h);
-    while (h.verdict.kind == DEATH_NONE || h.verdict.next);
+    elastic_hear_until(&m, 1, &h, h.verdict.kind != DEATH_NONE && !h.verdict.next);
     assert_true(h.are_few && !h.is_last);
     for (int i = 2; i < 4; i++)
         assert_int_equal(kill(m.of[i].pid, SIGCONT), 0);
-    do
-        elastic_hear(&m, 1, &h);
-    while (!h.is_last);
+    elastic_hear_until(&m, 1, &h, h.is_last);
     assert_false(h.are_few);
     members_end(&m);
 }
@@ -191,9 +177,7 @@ static void so_does_one_further_below(void **state)
     for (int i = 0; i < 40; i++)
         rank[i] = i == 39 ? 34 : i == 34 ? WAITS : i;
     elastic_stop_node(&m, 34);
-    do
-        elastic_hear(&m, 0, &h);
-    while (!h.verdict.next);
+    elastic_hear_until(&m, 0, &h, h.verdict.next);
     uint64_t known = clock_ns();
     for (int r = 1; r < 40; r++)
         do

@@ -17,6 +17,10 @@ void elastic_kill_node(struct members *m, int node);
 void elastic_stop_node(struct members *m, int node); /* a node of one rank stands still */
 
 void elastic_hear(struct members *m, int r, struct heard *h);
+#define elastic_hear_until(m, r, h, condition)                                                                         \
+    do                                                                                                                 \
+        elastic_hear(m, r, h);                                                                                         \
+    while (!(condition))
 void elastic_hear_verdict(struct members *m); /* all hear that another generation follows */
 
 /* It begins when all programs have gone; each task has that rank then, or WAITS. */

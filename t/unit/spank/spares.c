@@ -42,9 +42,7 @@ static void so_it_does_of_the_roots(void **state)
     elastic_hear_news(&m, 2, "restart 1 of 2");
     members_tell(&m, 6, DO_CARD); /* rank 0's, which is not the root's now */
     for (int r = 2; r < 8; r++) {
-        do
-            elastic_hear(&m, r, &h);
-        while (!h.card[0]);
+        elastic_hear_until(&m, r, &h, h.card[0]);
         assert_string_equal(h.card, "card");
     }
     elastic_finish(&m, rank);
@@ -149,9 +147,7 @@ static void a_spares_end_ends_nothing(void **state)
     (void)state;
     elastic_start(&m, 3, 1);
     elastic_kill_node(&m, 2);
-    do
-        elastic_hear(&m, 0, &h);
-    while (!h.is_warned);
+    elastic_hear_until(&m, 0, &h, h.is_warned);
     assert_string_equal(elastic.news, "warning: node 127.0.0.3, a spare, has gone: 0 left");
     assert_false(members_hears(&m, 1, 0.3, &h));
     elastic_kill_node(&m, 1);
@@ -237,18 +233,14 @@ static void a_spare_takes_the_place_of_a_node_that_never_comes(void **state)
     members_set_up(&m, 3, 2);
     for (int r = 2; r < 6; r++)
         members_start(&m, r);
-    do
-        elastic_hear(&m, 2, &h); /* by the first of those that are there */
-    while (!h.is_ours);
+    elastic_hear_until(&m, 2, &h, h.is_ours); /* by the first of those that are there */
     assert_int_equal(h.verdict.kind, DEATH_ABSENT);
     assert_int_equal(h.verdict.rank, 0);
     assert_int_equal(h.verdict.next, 1);
     elastic_begin_next(&m, 1, 4, rank);
     members_start(&m, 0);
     members_start(&m, 1);
-    do
-        elastic_hear(&m, 0, &h);
-    while (h.verdict.kind == DEATH_NONE);
+    elastic_hear_until(&m, 0, &h, h.verdict.kind != DEATH_NONE);
     assert_int_equal(h.verdict.kind, DEATH_MISSING);
     assert_true(h.are_few);
     elastic_finish(&m, rank);
