@@ -2,6 +2,7 @@
 #ifndef DDP_T_UNIT_H
 #define DDP_T_UNIT_H
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,6 +42,22 @@
         statement;                                                                                                     \
         assert_int_equal(seteuid(0), 0);                                                                               \
     } while (0)
+
+/* An allocator that has none, as for json_set_alloc_funcs. */
+static inline void *unit_no_memory(size_t n_bytes)
+{
+    (void)n_bytes;
+    errno = ENOMEM;
+    return NULL;
+}
+
+/* The descriptor that this process would get next: the same as before where none was lost. */
+static inline int unit_next_descriptor(void)
+{
+    int fd = dup(0);
+    close(fd);
+    return fd;
+}
 
 #define UNIT_MAIN(tests)                                                                                               \
     int main(void)                                                                                                     \

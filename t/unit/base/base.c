@@ -299,13 +299,6 @@ static void durations_have_the_unit_that_fits(void **state)
         assert_string_equal(duration_text(known[i].s, text, sizeof text), known[i].want);
 }
 
-static void *no_memory(size_t n_bytes)
-{
-    (void)n_bytes;
-    errno = ENOMEM;
-    return NULL;
-}
-
 static void want_of_memory_makes_no_json_wrong(void **state)
 {
     (void)state;
@@ -313,7 +306,7 @@ static void want_of_memory_makes_no_json_wrong(void **state)
     errno = ENOMEM; /* of a call before */
     assert_null(json_read("{", 1, 0, &why));
     assert_int_equal(errno, EINVAL);
-    json_set_alloc_funcs(no_memory, free);
+    json_set_alloc_funcs(unit_no_memory, free);
     json_t *root = json_read("{}", 2, 0, &why);
     int code = errno;
     json_set_alloc_funcs(malloc, free);

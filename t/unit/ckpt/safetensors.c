@@ -274,18 +274,11 @@ static void names_and_shapes_are_checked_when_written(void **state)
     assert_int_equal(st_dtype_size(ST_COUNT), 0);
 }
 
-static void *no_memory(size_t n_bytes)
-{
-    (void)n_bytes;
-    errno = ENOMEM;
-    return NULL;
-}
-
 static void a_name_is_not_called_wrong_for_want_of_memory(void **state)
 {
     (void)state;
     ddp_error_t e;
-    json_set_alloc_funcs(no_memory, free);
+    json_set_alloc_funcs(unit_no_memory, free);
     int rc = st_check_name("a", &e);
     json_set_alloc_funcs(malloc, free);
     assert_int_equal(rc, -1);

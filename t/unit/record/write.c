@@ -106,13 +106,6 @@ static void what_a_program_adds_is_json(void **state)
     assert_false(recorder_is_name(NULL));
 }
 
-static void *no_memory(size_t n_bytes)
-{
-    (void)n_bytes;
-    errno = ENOMEM;
-    return NULL;
-}
-
 static void what_a_program_adds_is_not_called_wrong_for_want_of_memory(void **state)
 {
     (void)state;
@@ -120,7 +113,7 @@ static void what_a_program_adds_is_not_called_wrong_for_want_of_memory(void **st
     ddp_error_t e;
     assert_int_equal(recorder_open(&r, path, NULL), 0);
     recorder_begin(&r, "train");
-    json_set_alloc_funcs(no_memory, free);
+    json_set_alloc_funcs(unit_no_memory, free);
     int rc = recorder_members(&r, "\"a\": 1", &e);
     json_set_alloc_funcs(malloc, free);
     assert_int_equal(rc, -1);

@@ -138,13 +138,6 @@ static void who_was_never_reached_is_not_missed(void **state)
     assert_null(lifeline_open(NULL, port));
 }
 
-static int next_descriptor(void)
-{
-    int fd = dup(0);
-    close(fd);
-    return fd;
-}
-
 /* An srun that is this test: it listens at `port`, with room for one connection that it does not accept. */
 static int listen_here(void)
 {
@@ -163,7 +156,7 @@ static void a_host_that_does_not_answer_is_given_up(void **state)
     (void)state;
     int fd = listen_here();
     lifeline_t *first = lifeline_open("127.0.0.1", port);
-    int before = next_descriptor();
+    int before = unit_next_descriptor();
     lifeline_t *l = lifeline_open("127.0.0.1", port);
     assert_true(first && l && !is_gone(l, 0.1)); /* its SYN is lost */
     assert_true(lifeline_fd(l) >= 0 && lifeline_wait_ms(l) > 0 && lifeline_wait_ms(l) <= 1000 * LIFELINE_CONNECT_S);
@@ -171,7 +164,7 @@ static void a_host_that_does_not_answer_is_given_up(void **state)
     assert_int_equal(lifeline_wait_ms(l), 0);
     assert_false(lifeline_step(l));
     assert_true(lifeline_fd(l) == -1 && lifeline_wait_ms(l) == -1);
-    assert_int_equal(next_descriptor(), before);
+    assert_int_equal(unit_next_descriptor(), before);
     drop(l);
     drop(first);
     close(fd);

@@ -7,13 +7,6 @@
 #include "spank/net/listen.h"
 #include "t/lib/network.h"
 
-static int next_descriptor(void)
-{
-    int fd = dup(0);
-    close(fd);
-    return fd;
-}
-
 /* Listens at a free port, behind which so many more are free, and stay so where the network is this test's. */
 static int listen_before(int n_free, int *ret_port)
 {
@@ -48,9 +41,9 @@ static void a_port_of_the_range_that_is_free_is_found(void **state)
         assert_int_equal(listen_take_port(&fd, (struct port_range){port, port}, &e), -1);
         assert_error_has(e, "is free for srun: Address already in use");
         close(fd);
-        int next = next_descriptor();
+        int next = unit_next_descriptor();
         assert_int_equal(lifeline_listen((struct port_range){port, port}, NULL, &e), -1);
-        assert_int_equal(next_descriptor(), next);
+        assert_int_equal(unit_next_descriptor(), next);
     }
     close(taken);
 }
@@ -71,7 +64,7 @@ static void ports_that_a_user_may_not_have_are_passed_over(void **state)
 static void a_connection_that_is_over_takes_no_port(void **state)
 {
     (void)state;
-    int first = next_descriptor(), port, door = listen_before(0, &port), out;
+    int first = unit_next_descriptor(), port, door = listen_before(0, &port), out;
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     out = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -85,7 +78,7 @@ static void a_connection_that_is_over_takes_no_port(void **state)
     assert_true(listen_is_taken(port));
     close(door);
     assert_false(listen_is_taken(port));
-    assert_int_equal(next_descriptor(), first);
+    assert_int_equal(unit_next_descriptor(), first);
 }
 
 static void a_name_that_is_taken_costs_no_descriptor(void **state)
@@ -93,10 +86,10 @@ static void a_name_that_is_taken_costs_no_descriptor(void **state)
     (void)state;
     char name[64];
     snprintf(name, sizeof name, "ddp-t-listen-%d", (int)getpid());
-    int fd = listen_abstract(name), first = next_descriptor();
+    int fd = listen_abstract(name), first = unit_next_descriptor();
     assert_true(fd >= 0);
     assert_int_equal(listen_abstract(name), -1);
-    assert_int_equal(next_descriptor(), first);
+    assert_int_equal(unit_next_descriptor(), first);
     close(fd);
 }
 
