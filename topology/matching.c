@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "topology/inventory.h"
+
 enum {
     N = INVENTORY_GPUS_MAX + 1, /* nodes: the devices, and after them the one that stands for free seats */
     NEVER = 1 << 28,

@@ -5,7 +5,6 @@
 #include <stdint.h>
 
 #include "runtime/base/error.h"
-#include "topology/inventory.h"
 
 enum { MATCHING_COST_MAX = 2 };
 

@@ -3,8 +3,6 @@
 #ifndef DDP_T_LIB_DEVICERIG_H
 #define DDP_T_LIB_DEVICERIG_H
 
-#include <stdbool.h>
-
 #include "runtime/device/device.h"
 
 #ifdef DDP_CUDA_EMULATED

@@ -12,6 +12,7 @@
  *   rank 2 of 4: told within 0.1 s: rank 1 (n1) died
  *   rank 2 of 4: ids 12ab34cd (a sum of them)
  */
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

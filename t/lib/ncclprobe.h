@@ -2,7 +2,6 @@
 #ifndef DDP_T_NCCLPROBE_H
 #define DDP_T_NCCLPROBE_H
 
-#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -1,6 +1,7 @@
 /* ncclprobe_ops.c - the operations of ncclprobe, each compared with what must come out. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #include "runtime/base/clock.h"
 #include "runtime/comm/wireup.h"
 #include "runtime/nccl/impl.h"
-#include "runtime/nccl/plan.h"
 #include "t/lib/ranks.h"
 
 /* ---- NCCL, of this process ---- */
