@@ -202,6 +202,18 @@ char *io_read_file(const char *path, size_t max_bytes, size_t *ret_bytes, ddp_er
     return text;
 }
 
+int io_write_all(int fd, const void *buf, size_t n)
+{
+    for (const char *from = buf; n > 0;) {
+        ssize_t w = write(fd, from, n);
+        if (w < 0 && errno != EINTR)
+            return -1;
+        from += w > 0 ? w : 0;
+        n -= w > 0 ? (size_t)w : 0;
+    }
+    return 0;
+}
+
 int io_grow(int fd, size_t n_bytes)
 {
     struct rlimit files;

@@ -30,6 +30,9 @@ int io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadli
 /* True if the process at the other end of a unix socket runs under our effective uid. */
 bool io_same_user(int fd);
 
+/* All n bytes, to a file. 0, or -1 with errno. */
+int io_write_all(int fd, const void *buf, size_t n);
+
 /* Up to n bytes of a file, fewer where it ends before. How many, or -1 with errno. */
 ssize_t io_read_up_to(int fd, void *buf, size_t n);
 

@@ -65,16 +65,7 @@ static void end(struct export *x)
 
 static int write_all(int fd, const char *from, size_t n, ddp_error_t *errp)
 {
-    while (n > 0) {
-        ssize_t w = write(fd, from, n);
-        if (w < 0 && errno == EINTR)
-            continue;
-        if (w < 0)
-            return error_errno(errp, "writing");
-        from += w;
-        n -= (size_t)w;
-    }
-    return 0;
+    return io_write_all(fd, from, n) < 0 ? error_errno(errp, "writing") : 0;
 }
 
 static int write_head(struct export *x, ddp_error_t *errp)

@@ -100,18 +100,6 @@ void prometheus_sample(struct prometheus *p, const char *labels, double x)
 
 #define CURE "name a file in a folder that is there and that you can write to"
 
-static int write_all(int fd, const char *text, size_t n_bytes)
-{
-    while (n_bytes > 0) {
-        ssize_t n = write(fd, text, n_bytes);
-        if (n < 0 && errno != EINTR)
-            return -1;
-        text += n > 0 ? n : 0;
-        n_bytes -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
-
 static int replace(const struct prometheus *p, ddp_error_t *errp)
 {
     struct stat st;
@@ -122,7 +110,7 @@ static int replace(const struct prometheus *p, ddp_error_t *errp)
     int fd = openat(p->folder_fd, p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return error_errno(errp, "Prometheus file %.160s cannot be written (" CURE ")", p->path);
-    int rc = write_all(fd, p->buffer, p->n_bytes);
+    int rc = io_write_all(fd, p->buffer, p->n_bytes);
     if (rc == 0)
         rc = close(fd); /* where a full NFS or quota says so */
     else

@@ -61,14 +61,8 @@ static void fill(uint64_t *block)
 
 static bool write_block(int fd, uint64_t *block)
 {
-    bool is_good = true;
     fill(block);
-    for (size_t at = 0; is_good && at < BLOCK_BYTES;) {
-        ssize_t n = write(fd, (char *)block + at, BLOCK_BYTES - at);
-        is_good = n >= 0 || errno == EINTR;
-        at += n > 0 ? (size_t)n : 0;
-    }
-    return is_good;
+    return io_write_all(fd, block, BLOCK_BYTES) == 0;
 }
 
 /* Synced after 1, 2, 4 ... MiB, so that what is on its way takes no longer than what was before: a slow server that
