@@ -12,20 +12,6 @@ mkdir -m 777 "$tmp/out"
 cluster_up 6 --netns --conf SlurmdTimeout=5
 export NAP=600.$$$RANDOM # what programs sleep, by which they are found
 lines() { grep '^ddp: ' "$tmp/$1"; } # FILE
-in_space() { # UTS: its processes
-    find /proc -maxdepth 3 -path '/proc/[0-9]*/ns/uts' -printf '%l %h\n' 2>/dev/null |
-        awk -F'[ /]' -v space="$1" '$1 == space { print $4 }'
-}
-is_slurms() { [[ $(cat "/proc/$1/comm" 2>/dev/null) = slurm* ]]; } # slurmd, slurmstepd, a guard
-die() { # NODE: all that runs there, as if its power had failed, but that the network says so
-    local space pids
-    space=$(readlink "/proc/$(cluster_pid "$1")/ns/uts")
-    pids=$(for pid in $(in_space "$space"); do is_slurms "$pid" && echo "$pid"; done)
-    xargs kill -KILL <<<"$pids" 2>/dev/null # first, or a guard could say that its program was killed
-    while pids=$(in_space "$space") && [ -n "$pids" ]; do
-        xargs kill -KILL <<<"$pids" 2>/dev/null
-    done
-}
 has() { # N: the run has a checkpoint of step N or later
     [ "$(ls "$tmp/out/ckpt" 2>/dev/null | sed -n 's/^step-0*//p' | sort -n | tail -n 1)0" -ge "${1}0" ]
 }
@@ -55,10 +41,10 @@ PATH="$tmp/bin:$PATH" begin train n1,n2,n3,n4 1 restarts=5,spares=2 --export=ALL
     "${train[@]}"
 trained=$!
 until_true 30 has 200
-die n2
+cluster_die n2
 until_true 30 said train 'n3 takes'
 until_true 30 has 1500
-die n1
+cluster_die n1
 ok "./train goes on without two nodes, rank 0's among them" until_true 90 grep -q 'hash' "$tmp/train.out"
 is "... to the result of an undisturbed run" "$(hash_of "$tmp/train.out")" "$want"
 is "... from what was saved" "$(grep -c '^resumed from ' "$tmp/train.out")" 2
@@ -102,7 +88,7 @@ show='[ $SLURMD_NODENAME != n4 ] || trap "" TERM # so that SIGKILL ends it
     >"$0/$SLURM_PROCID.$DDP_RESTART"; exec sleep $NAP$DDP_RESTART'
 runs() { [ "$(cat "$tmp"/out/*."$1" 2>/dev/null | wc -l)" -eq "$2" ]; } # GENERATION PROGRAMS
 shown() { sort -k3n "$tmp"/out/*."$1" | cut -d" " -f2-; }
-naps() { pgrep -fx "sleep $NAP[0-9]" | grep -cxFf <(in_space "$(readlink "/proc/$(cluster_pid "$1")/ns/uts")"); }
+naps() { pgrep -fx "sleep $NAP[0-9]" | grep -cxFf <(cluster_pids "$1"); }
 none() { [ "$(naps "$1")" -eq 0 ]; }
 begin nap n3,n4,n5,n6 2 restarts=5,spares=1,min_nodes=2 --export=ALL,DDP_RECORD="$tmp/out/nap.record" \
     bash -c "$show" "$tmp/out"
@@ -121,14 +107,14 @@ until_true 10 said nap 'n6 takes'
 like "... and it is named" "$(lines nap.err)" '^ddp: node n4 \(rank 2\) has been silent for 3 s to node n.: .* 1 of 5
 ddp: restart 1 of 5: n6 takes the place of n4: 3 nodes, 6 ranks$'
 is "... where it still ran, its programs ended first" "$(naps n4) $(cat "$tmp/out/before")" "0 "
-die n3
+cluster_die n3
 until_true 30 runs 2 4
 is "rank 0's node is lost and no spare is left: the others move up" "$(shown 2)" "n6 0 4 0 0 0 n6
 n6 1 4 0 0 1 n6
 n5 2 4 1 1 0 n6
 n5 3 4 1 1 1 n6"
 ok "... which is said" until_true 10 said nap 'restart 2 of 5: it goes on without n3: 2 nodes, 4 ranks'
-die n6
+cluster_die n6
 ok "too few are left: the programs end" until_true 30 none n5
 until_true 10 said nap 'no restart'
 like "... for which there is a reason" "$(lines nap.err | tail -n 2)" '^ddp: node n6 \(rank [01]\) has gone: [^:]*

@@ -14,6 +14,8 @@
 #   cluster_mpi                "pmix PMIX_RANK"; "pmi2 PMI_RANK" where this Slurm was built without PMIx, as Debian
 #                              testing's 26.05
 #   cluster_pid NAME           the process number of slurmctld, munged, n1, n2 ...
+#   cluster_pids NODE...       the processes there, while its slurmd runs
+#   cluster_die NODE...        kills them, as if these nodes' power had failed at once, but that the network says so
 #   kill_srun TEXT             kills the srun whose command has that in it, as the end of a batch script does; its
 #                              shepherd, a child that would end the step with SIGKILL, goes first
 #   cluster_down               ends it now
@@ -83,3 +85,22 @@ kill_srun() {
     kill -KILL "$shepherd" "$srun"
 }
 cluster_pid() { cut -d' ' -f1 "$cluster_dir/pid/$1"; }
+cluster_pids() { cluster_in "$(cluster_spaces "$@")"; }
+cluster_spaces() { # NODE...: by their UTS namespaces
+    local name
+    for name in "$@"; do readlink "/proc/$(cluster_pid "$name")/ns/uts"; done
+}
+cluster_in() { # NAMESPACES
+    find /proc -maxdepth 3 -path '/proc/[0-9]*/ns/uts' -printf '%l %h\n' 2>/dev/null |
+        awk -F'[ /]' -v spaces=" ${1//$'\n'/ } " 'index(spaces, " " $1 " ") { print $4 }'
+}
+cluster_die() {
+    local spaces pid pids
+    spaces=$(cluster_spaces "$@")
+    # Slurm's first, guards among them, or these could say that their programs were killed.
+    pids=$(for pid in $(cluster_in "$spaces"); do
+        [[ $(cat "/proc/$pid/comm" 2>/dev/null) != slurm* ]] || echo "$pid"
+    done)
+    xargs kill -KILL <<<"$pids" 2>/dev/null
+    while pids=$(cluster_in "$spaces") && [ -n "$pids" ]; do xargs kill -KILL <<<"$pids" 2>/dev/null; done
+}
