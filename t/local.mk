@@ -115,6 +115,7 @@ EXTRA_DIST += $(SHELL_TESTS) %D%/t8020-cuda-mutants.t
 EXTRA_DIST += \
 	%D%/t9001-spank-requeue.t \
 	%D%/t9002-spank-suspend.t \
+	%D%/t9003-spank-parts.t \
 	%D%/t9020-cuda-mutants.t \
 	%D%/t9101-spank-scale.t \
 	%D%/t9105-slurm-resume.t \

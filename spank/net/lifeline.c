@@ -39,6 +39,15 @@ void lifeline_sign(const char *token, enum lifeline_word what, unsigned char ret
     bytes_put32(ret + 4, (uint32_t)(s >> 32));
 }
 
+void lifeline_find_silence(int fd, int idle_s)
+{
+    const int on = 1, every_s = 10, n = LIFELINE_PROBES_S / every_s;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &n, sizeof n);
+}
+
 static void begin(lifeline_t *l)
 {
     l->state = CONNECTS;
@@ -46,13 +55,8 @@ static void begin(lifeline_t *l)
     l->fd = socket(l->to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     l->error = 0;
     l->has_said_most = false;
-    const int on = 1, idle_s = 60, every_s = 10, n = 3; /* a host that goes without a word is found in 90 s */
-    if (l->fd >= 0) {
-        setsockopt(l->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-        setsockopt(l->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-        setsockopt(l->fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
-        setsockopt(l->fd, IPPROTO_TCP, TCP_KEEPCNT, &n, sizeof n);
-    }
+    if (l->fd >= 0)
+        lifeline_find_silence(l->fd, 60);
     if (l->fd < 0 || (connect(l->fd, &l->to.any, address_size(&l->to)) < 0 && errno != EINPROGRESS)) {
         l->error = errno;
         l->until = clock_ns();

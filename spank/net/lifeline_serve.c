@@ -20,6 +20,7 @@
 
 #define CALLERS 16
 #define AGAIN_MS 100
+#define IDLE_S 10 /* until a caller's host is asked whether it is there: the root of most nodes may go without a word */
 #define END_S 10.0    /* from a guard's word to its end */
 #define HEARD_S 2.0   /* from there until srun knows its exit code: slurmstepd tells at once */
 
@@ -56,6 +57,7 @@ static void let_in(struct server *s)
         poll(NULL, 0, AGAIN_MS);
         return;
     }
+    lifeline_find_silence(fd, IDLE_S);
     size_t oldest = 0;
     while (oldest < CALLERS - 1 && s->caller[oldest].is_most)
         oldest++;
