@@ -98,6 +98,15 @@ doctor
 is "one with faults" "$rc:$(levels)" "1:slurm=ok plugin=warn order=FAIL site=FAIL option=ok mpi=$mpi \
 proctrack=warn taskplugin=warn killwait=warn requeue=warn ports=warn topology=ok ends=warn" || diag "$out$err"
 like "... the line of another plugin" "$(said order)" "$cluster_dir/conf/more/all.conf, line 1: /nowhere/spank_pyxis.so"
+echo "include more/*.conf" >>"$conf"
+doctor
+like "... one line that is read twice" "$rc:$(said plugin)" \
+    "^1:FAIL +plugin +$cluster_dir/conf/more/all.conf, line 2: the line of ddp.so is read twice, .*: leave one of the"
+sed 1d "$cluster_dir/conf/more/all.conf" >>"$conf"
+sed -i 1d "$conf"
+doctor
+like "... two lines, of which one is included" "$rc:$(said plugin)" \
+    "^1:FAIL +plugin +$cluster_dir/conf/more/all.conf, line 2, and $conf, line 2: there are two lines"
 { cat "$cluster_dir/conf/more/all.conf"; cat "$cluster_dir/conf/more/all.conf"; } | grep -v pyxis >"$conf"
 doctor
 like "two lines" "$rc:$(said plugin)" "^1:FAIL +plugin +$conf, line 1, and $conf, line 2: there are two lines of ddp.so"

@@ -63,9 +63,13 @@ static void judge_plugin(struct judge *j)
     else if (!own)
         verdict_add(j->out, VERDICT_FAIL, "plugin", "add \"optional LIBDIR/slurm-ddp/ddp.so\" (admin.md: Install)",
                     "%s has no line of ddp.so", d->plugstack);
+    else if (other && own->number == other->number && !strcmp(own->file, other->file))
+        verdict_add(j->out, VERDICT_FAIL, "plugin", "leave one of the lines that include it", "%s, line %d: the line "
+                    "of ddp.so is read twice, of which each srun complains", own->file, own->number);
     else if (other)
         verdict_add(j->out, VERDICT_FAIL, "plugin", "leave one of them", "%s, line %d, and %s, line %d: there are two "
-                    "lines of ddp.so", own->file, own->number, other->file, other->number);
+                    "lines of ddp.so, of which each srun complains", own->file, own->number, other->file,
+                    other->number);
     else if (d->plugin_error[0])
         verdict_add(j->out, VERDICT_FAIL, "plugin", "install slurm-ddp on this machine, or mend the line", "%s, line "
                     "%d: %s", own->file, own->number, d->plugin_error);

@@ -173,6 +173,11 @@ static void the_plugin(void **state)
     doc.line[0].is_required = true;
     expect("plugin", VERDICT_WARN, "\"required\"", "\"optional\"");
     well();
+    doc.line[1] = doc.line[0];
+    expect("plugin", VERDICT_FAIL, "/p.conf, line 2: the line of ddp.so is read twice", "lines that include it");
+    strcpy(doc.line[1].file, "/more.conf");
+    expect("plugin", VERDICT_FAIL, "/p.conf, line 2, and /more.conf, line 2: there are two lines", "leave one of them");
+    well();
     doc.n_lines = 0;
     expect("plugin", VERDICT_FAIL, "/p.conf has no line of ddp.so", "add \"optional ");
     doc.is_plugstack_known = false;
