@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
@@ -37,12 +38,19 @@ void guard_child_begin(struct guard_child *c, char **env, void work(const void *
     *c = (struct guard_child){.pid = pid, .in = fd[0], .until = deadline_in(within_s)};
 }
 
+void guard_child_kill(const struct guard_child *c)
+{
+    siginfo_t end;
+    if (waitid(P_PID, (id_t)c->pid, &end, WEXITED | WNOHANG | WNOWAIT) == 0) /* a child still */
+        kill(c->pid, SIGKILL);
+}
+
 bool guard_child_hear(struct guard_child *c, void *ret, size_t size, bool *ret_is_late)
 {
     ssize_t n = read(c->in, ret, size);
     *ret_is_late = n != 0 && deadline_left_ns(c->until) == 0;
     if (*ret_is_late)
-        kill(c->pid, SIGKILL);
+        guard_child_kill(c);
     if (n == 0 || *ret_is_late) {
         close(c->in);
         guard_child_init(c);

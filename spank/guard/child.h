@@ -25,4 +25,7 @@ void guard_child_begin(struct guard_child *c, char **env, void work(const void *
  * *ret_is_late, if its time is over. The guard reaps it. */
 bool guard_child_hear(struct guard_child *c, void *ret, size_t size, bool *ret_is_late);
 
+/* For a child that is there, with SIGKILL; not where it has ended and been reaped: its number may be another's. */
+void guard_child_kill(const struct guard_child *c);
+
 #endif

@@ -109,5 +109,5 @@ void guard_waits_drop(struct guard_waits *w)
 {
     w->is_asked = false;
     if (w->child.pid)
-        kill(w->child.pid, SIGKILL);
+        guard_child_kill(&w->child);
 }

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "t/unit/unit.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -81,6 +82,52 @@ static void a_child_that_is_late_is_killed(void **state)
     assert_int_equal(c.in, -1);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* A process that is not this one's child, which has the number of one that has been reaped. */
+static pid_t start_stranger(int ret_pipe[2])
+{
+    pid_t pid = 0;
+    assert_int_equal(pipe2(ret_pipe, O_CLOEXEC | O_NONBLOCK), 0);
+    if (fork() == 0) {
+        pid = fork();
+        if (pid == 0) {
+            alarm(60);
+            pause();
+            _exit(0);
+        }
+        (void)!write(ret_pipe[1], &pid, sizeof pid);
+        waitpid(pid, NULL, 0);
+        _exit(0);
+    }
+    poll(&(struct pollfd){.fd = ret_pipe[0], .events = POLLIN}, 1, 20000);
+    assert_int_equal(read(ret_pipe[0], &pid, sizeof pid), sizeof pid);
+    close(ret_pipe[1]);
+    return pid;
+}
+
+static void who_has_a_reaped_childs_number_is_not_killed(void **state)
+{
+    (void)state;
+    int fd[2];
+    bool is_late;
+    char said;
+    pid_t stranger = start_stranger(fd);
+    struct guard_waits w;
+    guard_waits_init(&w);
+    guard_child_begin(&w.child, NULL, stay, NULL, 60);
+    pid_t pid = w.child.pid;
+    guard_waits_drop(&w);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    w.child.pid = stranger;
+    guard_waits_drop(&w);
+    w.child.in = dup(fd[0]);
+    w.child.until = clock_ns();
+    guard_child_hear(&w.child, &said, 1, &is_late);
+    assert_int_equal(poll(&(struct pollfd){.fd = fd[0]}, 1, 300), 0); /* nobody has closed the pipe's other end */
+    kill(stranger, SIGKILL);
+    wait(NULL);
+    close(fd[0]);
 }
 
 static void answer(const void *arg, int out)
@@ -312,6 +359,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_halt_is_told_once_and_so_is_its_end),
     cmocka_unit_test(a_guard_that_stood_still_blames_nobody),
     cmocka_unit_test(a_child_that_is_late_is_killed),
+    cmocka_unit_test(who_has_a_reaped_childs_number_is_not_killed),
     cmocka_unit_test(an_answer_is_a_short_line),
     cmocka_unit_test(an_end_by_the_stop_is_no_failure),
     cmocka_unit_test(of_a_long_cause_the_end_stays),
