@@ -2,7 +2,8 @@
 noinst_LTLIBRARIES += libcomm.la
 libcomm_la_SOURCES = \
 	%D%/addr.c \
-	%D%/alltoall.c \
+	%D%/alltoall.c %D%/alltoall.h \
+	%D%/alltoall_between.c \
 	%D%/bypass.c %D%/bypass.h \
 	%D%/call.c \
 	%D%/collectives.c \

@@ -123,8 +123,7 @@ class Group : public Base {
         bool is_root = o.rootRank == rank_;
         Tensors of{is_root ? only(list) : row_of(only(list))};
         return start(OpType::REDUCE, "ddp:reduce", list, of, is_async(o), [=, size = size_](void *d) {
-            Tensor t = is_root ? of[0] : of[0].clone();
-            reduce_all(d, t, op, size);
+            reduce_to(d, of[0], op, size, is_root);
         });
     }
 

@@ -176,6 +176,25 @@ static inline void reduce_all(void *d, const Tensor &t, ReduceOp::RedOpType op, 
     }
 }
 
+/* The root's t = op over all ranks' t, which elsewhere stay as they are: there a piece at a time is summed in memory
+ * that is the same for all. */
+static inline void reduce_to(void *d, const Tensor &t, ReduceOp::RedOpType op, int size, bool is_root)
+{
+    constexpr int64_t PIECE = 1 << 20;
+    Tensor row = row_of(t);
+    if (!is_plain(row, op)) {
+        reduce_all(d, is_root ? t : t.clone(), op, size);
+        return;
+    }
+    Tensor all = row.view(-1), sum = is_root ? all : at::empty({std::min(PIECE, row.numel())}, row.options());
+    for (int64_t at = 0; at < all.numel(); at += PIECE) {
+        Tensor piece = all.narrow(0, at, std::min(PIECE, all.numel() - at));
+        reduce_all(d, is_root ? piece : sum.narrow(0, 0, piece.numel()).copy_(piece), op, size);
+    }
+    if (is_root)
+        put_back(t, row);
+}
+
 /* out = op over all ranks' parts of `in` for this rank. How out lies in memory may differ between ranks: what is called
  * of libddp follows from type, shape and op alone. */
 static inline void reduce_part(void *d, const Tensor &in, const Tensor &out, ReduceOp::RedOpType op, int rank, int size)
