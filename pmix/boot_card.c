@@ -1,39 +1,26 @@
 #include "pmix/boot_card.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "pmix/boot_wire.h"
 #include "runtime/base/io.h"
 #include "runtime/base/secret.h"
-#include "runtime/base/siphash.h"
 
-enum { NONCE_LEN = 32, SIGNATURE_LEN = 32, CARD_MAX = 1100 };
-
-/* n words of 16 digits, that follow from the text and half a secret. */
-static void hash(const char *half, const char *text, int n, char *ret)
-{
-    unsigned char key[SIPHASH_KEY_LEN];
-    char numbered[CARD_MAX + 2];
-    siphash_key(half, key);
-    for (int i = 0; i < n; i++) {
-        int k = snprintf(numbered, sizeof numbered, "%d%.*s", i, CARD_MAX, text);
-        snprintf(ret + 16 * i, 17, "%016" PRIx64, siphash(key, numbered, (size_t)k));
-    }
-}
+enum { NONCE_LEN = 32, SIGNATURE_LEN = 32 };
 
 static void sign(const char *secret, const char *nonce, const char *rest, char ret[SIGNATURE_LEN + 1])
 {
-    char text[CARD_MAX];
+    char text[WIRE_HASH_MAX];
     snprintf(text, sizeof text, "%.*s %s", NONCE_LEN, nonce, rest);
-    hash(secret, text, SIGNATURE_LEN / 16, ret);
+    wire_hash(secret, text, SIGNATURE_LEN / 16, ret);
 }
 
 static void derive(const char *secret, const char *nonce, char ret[CARD_TOKEN_LEN + 1])
 {
     char text[NONCE_LEN + 1];
     snprintf(text, sizeof text, "%.*s", NONCE_LEN, nonce);
-    hash(secret + SECRET_LEN / 2, text, CARD_TOKEN_LEN / 16, ret);
+    wire_hash(secret + SECRET_LEN / 2, text, CARD_TOKEN_LEN / 16, ret);
 }
 
 int card_begin(struct card_head *ret, ddp_error_t *errp)

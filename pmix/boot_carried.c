@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pmix/boot_wire.h"
 #include "runtime/base/secret.h"
 
 /* The card by which a rank joins, for looking whether there is another one by now. */
@@ -17,7 +18,8 @@ struct joining {
 static int read_card(struct joining *w, const char *card, struct boot_join *j)
 {
     snprintf(w->card, sizeof w->card, "%s", card);
-    return boot_host_addrs(card, w->text, sizeof w->text, &j->token, &j->addrs);
+    int rc = boot_host_addrs(card, w->text, sizeof w->text, &j->token, &j->addrs);
+    return rc == 0 && !wire_token_ok(j->token) ? -1 : rc;
 }
 
 static bool look_again(struct boot_join *j)

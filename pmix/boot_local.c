@@ -15,6 +15,7 @@
 #include "runtime/base/retry.h"
 
 #define TRY_S 2.0       /* for a TCP connection; where there are several addresses, also for the answer to hello */
+#define PROOF_S 10.0    /* for the server's proof, where there may be another server */
 #define CLOSED_S 10.0   /* of closed connections: then it is no flood that hides the server, but the token */
 #define LAST_WORD_S 0.5 /* for asking, after a deadline, who was waited for */
 #define SEND_S 10.0     /* for messages that the caller gave no deadline for */
@@ -205,30 +206,54 @@ static int local_close(boot_t *b, ddp_error_t *errp)
 
 static const struct boot_ops local_ops = {local_put, local_fence, local_get, local_close};
 
-static int say_hello(struct local *l, const struct boot_join *j, uint64_t deadline, ddp_error_t *errp)
+static uint64_t sooner(uint64_t a, uint64_t b)
 {
-    unsigned char hello[WIRE_HELLO_BODY], *p = hello;
+    return a < b ? a : b;
+}
+
+/* The server's proof. Nothing else of one that has none is read, let alone shown to the user. */
+static int check_proof(struct local *l, const struct boot_join *j, uint64_t deadline, ddp_error_t *errp)
+{
+    unsigned char got[WIRE_HEAD + WIRE_TOKEN_LEN], want[WIRE_HEAD + WIRE_TOKEN_LEN + 1];
+    wire_head(want, WIRE_PROOF, WIRE_TOKEN_LEN);
+    wire_prove(j->token, WIRE_PROOF, (char *)want + WIRE_HEAD);
+    l->is_broken = true;
+    if (io_recv_all(l->fd, got, sizeof got, deadline, l->server, errp) < 0)
+        return -1;
+    l->is_broken = !io_token_equal(got, want, sizeof got);
+    return l->is_broken ? error_set(errp, DDP_E_BOOT, EBADMSG, "%s: something else answers there (wrong proof)",
+                                    l->server)
+                        : 0;
+}
+
+static int send_hello(struct local *l, const struct boot_join *j, uint64_t deadline, ddp_error_t *errp)
+{
+    unsigned char hello[WIRE_HEAD + WIRE_HELLO_BODY + 1], *p = hello + WIRE_HEAD;
+    wire_head(hello, WIRE_HELLO, WIRE_HELLO_BODY);
     memcpy(p, WIRE_MAGIC, WIRE_MAGIC_LEN);
-    memcpy(p + WIRE_MAGIC_LEN, j->token, WIRE_TOKEN_LEN);
+    wire_prove(j->token, WIRE_HELLO, (char *)p + WIRE_MAGIC_LEN);
     bytes_put32(p + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN, (uint32_t)j->rank);
     bytes_put32(p + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN + 4, (uint32_t)j->size);
-    if (send_frame(l, WIRE_HELLO, hello, sizeof hello, NULL, 0, deadline, errp) < 0)
+    l->is_broken = true;
+    return io_send_all(l->fd, hello, WIRE_HEAD + WIRE_HELLO_BODY, deadline, l->server, errp);
+}
+
+/* Where another server may be known by now, one that shows no proof holds up nobody for long. */
+static int say_hello(struct local *l, const struct boot_join *j, uint64_t deadline, ddp_error_t *errp)
+{
+    uint64_t proof_by = j->look ? sooner(deadline, deadline_in(PROOF_S)) : deadline;
+    if (send_hello(l, j, deadline, errp) < 0 || check_proof(l, j, proof_by, errp) < 0)
         return -1;
     return receive_answer(l, WIRE_WELCOME, deadline, errp);
 }
 
 enum outcome {
     JOINED,
-    RETRY,   /* nobody listens there yet, or the server is hard to reach */
+    RETRY,   /* nobody listens there yet, or a stranger does, or the server is hard to reach */
     CLOSED,  /* by the server, without a word: it takes us for a stranger, or has too many of them */
     NEXT,    /* this address will not do */
     REFUSED, /* the server's own answer */
 };
-
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* A unix server (ddp run) is there before its ranks; a TCP server may come after them. */
 static enum outcome connect_failed(struct local *l, const struct wire_addr *a, const char *cure, ddp_error_t *errp)
@@ -262,7 +287,7 @@ static enum outcome join_at(struct local *l, const char *addr, const struct boot
     if (!l->is_broken)
         return REFUSED;
     if (errp->domain != DDP_E_PEER)
-        return errp->domain == DDP_E_TIMEOUT ? RETRY : NEXT;
+        return errp->domain == DDP_E_TIMEOUT || errp->code == EBADMSG ? RETRY : NEXT;
     error_set(errp, DDP_E_BOOT, EACCES, "%s closes every connection of rank %d: is DDP_BOOT_TOKEN the server's?",
               l->server, j->rank);
     return CLOSED;
@@ -302,7 +327,7 @@ static int join_any(struct local *l, struct boot_join *j, uint64_t deadline, ddp
             *errp = e;
         if (o == JOINED || o == REFUSED || o == NEXT)
             return o == JOINED ? 0 : -1;
-        if (o != CLOSED)
+        if (o != CLOSED || j->look) /* a card brings the right token, and one of an ended server anybody's port */
             retry.deadline = deadline;
         else if (!was_closed)
             retry.deadline = sooner(deadline, deadline_in(CLOSED_S));

@@ -28,7 +28,7 @@ static bool has_hung_up(int fd)
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/* The lobby lets one in, with the token. */
+/* The lobby lets one in, who has the token. */
 static void server_enter(void *arg, int fd, const unsigned char *head)
 {
     boot_server_t *s = arg;
@@ -45,7 +45,9 @@ static void server_enter(void *arg, int fd, const unsigned char *head)
     c->next = s->clients;
     s->clients = c;
     client_watch(s, c, EPOLL_CTL_ADD, EPOLLIN);
-    client_hello(s, c, head + WIRE_HEAD);
+    client_send(s, c, WIRE_PROOF, s->answer, WIRE_TOKEN_LEN);
+    if (!c->is_dropped)
+        client_hello(s, c, head + WIRE_HEAD);
 }
 
 static void free_dropped(boot_server_t *s)
@@ -164,7 +166,7 @@ static int server_listen(boot_server_t *s, const char *addr, ddp_error_t *errp)
 
 static int server_watch(boot_server_t *s, ddp_error_t *errp)
 {
-    struct lobby_options o = {.listen_fd = s->listen_fd, .is_same_user = wire_is_unix(&s->where), .token = s->token,
+    struct lobby_options o = {.listen_fd = s->listen_fd, .is_same_user = wire_is_unix(&s->where), .token = s->call,
                               .head_n = WIRE_HEAD + WIRE_HELLO_BODY, .token_at = WIRE_HEAD + WIRE_MAGIC_LEN,
                               .token_n = WIRE_TOKEN_LEN, .n_max = (size_t)s->size + STRANGERS_MAX, .head_s = HELLO_S,
                               .enter = server_enter, .arg = s};
@@ -201,7 +203,8 @@ boot_server_t *boot_server_create(const char *addr, const char *token, int size,
     }
     s->size = size;
     descriptors_reserve((size_t)size + STRANGERS_MAX);
-    snprintf(s->token, sizeof s->token, "%s", token);
+    wire_prove(token, WIRE_HELLO, s->call);
+    wire_prove(token, WIRE_PROOF, s->answer);
     if (server_listen(s, addr, errp) < 0 || server_watch(s, errp) < 0) {
         boot_server_destroy(s);
         return NULL;

@@ -4,9 +4,9 @@
  *   NEW -> IN (hello accepted) -> LEFT (bye)       and back to NEW when all have LEFT
  *              IN -> LOST (connection closed without bye)
  *
- * Invariants: a connection in the lobby has not sent the token yet, a client has; ranks[r].client is set exactly while
- * rank r is IN; once `failure` is set, no fence completes any more. A dropped client stays in the list until the step
- * ends. */
+ * Invariants: a connection in the lobby has not shown yet that it has the token, a client has; ranks[r].client is set
+ * exactly while rank r is IN; once `failure` is set, no fence completes any more. A dropped client stays in the list
+ * until the step ends. */
 #ifndef DDP_PMIX_BOOT_SERVER_IMPL_H
 #define DDP_PMIX_BOOT_SERVER_IMPL_H
 
@@ -40,7 +40,8 @@ struct boot_server {
     bool is_round_done; /* all have left once */
     bool ends_with_round;
     struct wire_addr where;
-    char addr[160], token[WIRE_TOKEN_LEN + 1];
+    char addr[160];
+    char call[WIRE_TOKEN_LEN + 1], answer[WIRE_TOKEN_LEN + 1]; /* proofs: of clients, and the server's own */
     struct rank *ranks;
     struct client *clients; /* newest first */
     ddp_error_t failure;    /* code 0: none */
@@ -66,7 +67,7 @@ void server_fail(boot_server_t *s, int rank, const char *fmt, ...) ERROR_PRINTF(
 
 /* ---- boot_protocol.c ---- */
 
-/* Handles the hello of a new client, which had the right token: body[0..WIRE_HELLO_BODY). */
+/* Handles the hello of a new client, which had the right proof: body[0..WIRE_HELLO_BODY). */
 void client_hello(boot_server_t *s, struct client *c, const unsigned char *body);
 
 /* Handles all requests that have arrived from a client. */

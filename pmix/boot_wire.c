@@ -1,6 +1,7 @@
 #include "pmix/boot_wire.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,6 +14,7 @@
 #include "runtime/base/io.h"
 #include "runtime/base/num.h"
 #include "runtime/base/resolve.h"
+#include "runtime/base/siphash.h"
 
 void wire_head(unsigned char head[WIRE_HEAD], enum wire_type type, size_t body_n)
 {
@@ -23,6 +25,24 @@ void wire_head(unsigned char head[WIRE_HEAD], enum wire_type type, size_t body_n
 bool wire_token_ok(const char *token)
 {
     return strlen(token) == WIRE_TOKEN_LEN && strspn(token, "0123456789abcdef") == WIRE_TOKEN_LEN;
+}
+
+void wire_hash(const char *key, const char *text, int n, char *ret)
+{
+    unsigned char bytes[SIPHASH_KEY_LEN];
+    char numbered[WIRE_HASH_MAX + 2];
+    siphash_key(key, bytes);
+    for (int i = 0; i < n; i++) {
+        int k = snprintf(numbered, sizeof numbered, "%d%.*s", i, WIRE_HASH_MAX, text);
+        snprintf(ret + 16 * i, 17, "%016" PRIx64, siphash(bytes, numbered, (size_t)k));
+    }
+}
+
+void wire_prove(const char *token, enum wire_type type, char ret[WIRE_TOKEN_LEN + 1])
+{
+    char text[WIRE_TOKEN_LEN];
+    snprintf(text, sizeof text, "%d %s", type, token + WIRE_TOKEN_LEN / 2);
+    wire_hash(token, text, WIRE_TOKEN_LEN / 16, ret);
 }
 
 static int bad_address(const char *text, ddp_error_t *errp)

@@ -111,7 +111,7 @@ int bootranks_call(const boot_server_t *s, int rank, int size)
     int fd = wire_socket(&a, NULL);
     assert_int_equal(connect(fd, (struct sockaddr *)&a.sa, a.len), 0);
     memcpy(hello, WIRE_MAGIC, WIRE_MAGIC_LEN);
-    memcpy(hello + WIRE_MAGIC_LEN, bootranks_token, WIRE_TOKEN_LEN);
+    wire_prove(bootranks_token, WIRE_HELLO, (char *)hello + WIRE_MAGIC_LEN);
     bytes_put32(hello + sizeof hello - 8, (uint32_t)rank);
     bytes_put32(hello + sizeof hello - 4, (uint32_t)size);
     bootranks_say(fd, WIRE_HELLO, hello, sizeof hello);
@@ -139,7 +139,7 @@ int bootranks_hear(boot_server_t *s, int fd, char body[256])
     assert_true(n < 256);
     assert_int_equal(io_recv_all(fd, body, n, deadline, "server", NULL), 0);
     body[n] = 0;
-    return head[4];
+    return head[4] == WIRE_PROOF ? bootranks_hear(s, fd, body) : head[4];
 }
 
 static unsigned char byte_of(int rank, size_t i)

@@ -1,6 +1,8 @@
 /* A boot server in a thread, and ranks that join it by its card. */
 #include "t/unit/unit.h"
 
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/resource.h>
@@ -339,6 +341,45 @@ static void a_rank_looks_where_the_server_is_by_now(void **state)
     boot_host_destroy(h, deadline_in(PATIENCE_S));
 }
 
+/* ... and whose port another user has taken, who welcomes the rank. */
+static void a_rank_looks_past_who_has_the_port_by_now(void **state)
+{
+    (void)state;
+    char buf[2048], addr[64];
+    const char *found;
+    struct wire_addr a;
+    boot_t b = {0};
+    ddp_error_t e;
+    assert_int_equal(wire_addr_parse("tcp:127.0.0.1:0", 0, &a, NULL), 0);
+    int fd = wire_socket(&a, NULL);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a.sa, a.len), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a.sa, &a.len), 0);
+    snprintf(addr, sizeof addr, "tcp:127.0.0.1:%d", ntohs(((struct sockaddr_in *)&a.sa)->sin_port));
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm((unsigned)PATIENCE_S);
+        fcntl(fd, F_SETFL, 0);
+        for (int caller; (caller = accept(fd, NULL, NULL)) >= 0;) /* its end is too long for a proof */
+            (void)!write(caller, (char[WIRE_HEAD + 99]){100, 0, 0, 0, WIRE_WELCOME}, WIRE_HEAD + 99);
+        _exit(1);
+    }
+    boot_host_t *h = boot_host_create(1, true, NULL);
+    struct boot_join j = {.who = "boot server", .rank = 0, .size = 1, .addrs = addr, .look = look};
+    assert_int_equal(boot_host_addrs(boot_host_card(h), buf, sizeof buf, &j.token, &found), 0);
+    j.ctx = (void *)found;
+    int rc = boot_local_join(&b, &j, deadline_in(PATIENCE_S / 2), &e);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    close(fd);
+    if (rc < 0)
+        fail_msg("%s", e.text);
+    int exchanged = boot_fence(&b, deadline_in(PATIENCE_S), &e);
+    b.ops->close(&b, NULL);
+    boot_host_destroy(h, deadline_in(PATIENCE_S));
+    assert_int_equal(exchanged, 0);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_host_serves_until_all_have_left),
     cmocka_unit_test_teardown(a_host_serves_ranks_that_have_its_secret, forget_secret),
@@ -348,5 +389,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_flood_ends_with_the_deadline),
     cmocka_unit_test(addresses_are_tried_in_turn),
     cmocka_unit_test(a_rank_looks_where_the_server_is_by_now),
+    cmocka_unit_test(a_rank_looks_past_who_has_the_port_by_now),
 };
 UNIT_MAIN(tests)

@@ -194,7 +194,9 @@ static void what_a_launcher_refuses_is_quoted(void **state)
         {4, "cmd=get_result rc=1", "boot: get: the launcher (PMI) says"},
         {4, "cmd=get_result rc=0", "rank 0 names no address"},
         {4, "cmd=get_result rc=0 value=rubbish", "rank 0 names no address"},
-        {4, "cmd=get_result rc=0 value=,,,,", "boot address \"tcp::\" is not"},
+        {4, "cmd=get_result rc=0 value=,,,,", "rank 0 names no address"},
+        {4, "cmd=get_result rc=0 value=0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef,,,,",
+         "boot address \"tcp::\" is not"},
         {5, "cmd=finalize_ack rc=7", "boot: finalize: the launcher (PMI) says"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

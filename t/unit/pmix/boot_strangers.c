@@ -49,15 +49,15 @@ static int stranger(const char *addr, int kind)
     size_t n = sizeof data;
     if (wire_addr_parse(addr, 0, &a, NULL) < 0 || io_random(data, sizeof data, NULL) < 0)
         return -1;
-    if (kind == 1 || kind == 2) { /* a hello with a token off by its last digit; another message in its place */
+    if (kind == 1 || kind == 2) { /* a hello with a proof off by its last digit; another message in its place */
         wire_head(data, kind == 1 ? WIRE_HELLO : WIRE_FENCE, WIRE_HELLO_BODY);
         memcpy(data + WIRE_HEAD, WIRE_MAGIC, WIRE_MAGIC_LEN);
-        memcpy(data + WIRE_HEAD + WIRE_MAGIC_LEN, bootranks_token, WIRE_TOKEN_LEN);
+        wire_prove(bootranks_token, WIRE_HELLO, (char *)data + WIRE_HEAD + WIRE_MAGIC_LEN);
         data[WIRE_HEAD + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN - 1] ^= kind == 1;
         n = WIRE_HEAD + WIRE_HELLO_BODY;
     }
-    if (kind == 3 || kind == 4) { /* the token, but lengths: more than a hello, none at all */
-        memcpy(data + WIRE_HEAD + WIRE_MAGIC_LEN, bootranks_token, WIRE_TOKEN_LEN);
+    if (kind == 3 || kind == 4) { /* the proof, but lengths: more than a hello, none at all */
+        wire_prove(bootranks_token, WIRE_HELLO, (char *)data + WIRE_HEAD + WIRE_MAGIC_LEN);
         bytes_put32(data, kind == 3 ? WIRE_HELLO_BODY + 2 : 0);
         n = WIRE_HEAD + WIRE_HELLO_BODY;
     }
@@ -112,19 +112,49 @@ static void strangers_harm_only_themselves(void **state)
     boot_server_destroy(s);
 }
 
-/* Where a server is busy with strangers: three connections are closed unread, the fourth is welcomed. */
-static void who_is_closed_comes_again(void **state)
+/* ---- a server by hand ---- */
+
+static int accept_next(int fd)
 {
-    (void)state;
+    int caller;
+    assert_int_equal(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, (int)PATIENCE_S * 1000), 1);
+    assert_true((caller = accept(fd, NULL, NULL)) >= 0);
+    return caller;
+}
+
+/* Its hello tells the token to nobody. */
+static void hear_hello(int caller)
+{
+    unsigned char hello[WIRE_HEAD + WIRE_HELLO_BODY];
+    assert_int_equal(io_recv_all(caller, hello, sizeof hello, deadline_in(PATIENCE_S), "rank 0", NULL), 0);
+    assert_memory_not_equal(hello + WIRE_HEAD + WIRE_MAGIC_LEN, bootranks_token, WIRE_TOKEN_LEN);
+}
+
+static void prove(int caller, enum wire_type as)
+{
+    char proof[WIRE_TOKEN_LEN + 1];
+    wire_prove(bootranks_token, as, proof);
+    bootranks_say(caller, WIRE_PROOF, proof, WIRE_TOKEN_LEN);
+}
+
+static void hear_close(int caller)
+{
+    unsigned char byte;
+    ddp_error_t e;
+    assert_int_equal(io_recv_all(caller, &byte, 1, deadline_in(PATIENCE_S), "rank 0", &e), -1);
+    assert_int_equal(e.domain, DDP_E_PEER);
+}
+
+/* Rank 0 of one, which joins whoever listens at *ret_fd. */
+static pid_t start_joiner(int *ret_fd)
+{
     char name[64] = "unix:@ddp-t-";
     struct wire_addr busy;
-    unsigned char hello[WIRE_HEAD + WIRE_HELLO_BODY], head[WIRE_HEAD];
-    int caller = -1;
     assert_int_equal(io_random_hex(name + strlen(name), 16, NULL), 0);
     assert_int_equal(wire_addr_parse(name, 0, &busy, NULL), 0);
-    int fd = wire_socket(&busy, NULL);
-    assert_int_equal(bind(fd, (struct sockaddr *)&busy.sa, busy.len), 0);
-    assert_int_equal(listen(fd, 1), 0);
+    *ret_fd = wire_socket(&busy, NULL);
+    assert_int_equal(bind(*ret_fd, (struct sockaddr *)&busy.sa, busy.len), 0);
+    assert_int_equal(listen(*ret_fd, 1), 0);
     memset(bootranks_token, 'a', sizeof bootranks_token - 1);
     bootranks_report[0].rc = -99;
     pid_t pid = fork();
@@ -133,20 +163,59 @@ static void who_is_closed_comes_again(void **state)
         bootranks_only_opens(0, 1, &bootranks_report[0]);
         _exit(0);
     }
-    for (int i = 0; i < 4; i++) {
-        io_close(caller);
-        assert_int_equal(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, (int)PATIENCE_S * 1000), 1);
-        assert_true((caller = accept(fd, NULL, NULL)) >= 0);
-    }
-    assert_int_equal(io_recv_all(caller, hello, sizeof hello, deadline_in(PATIENCE_S), "rank 0", NULL), 0);
-    wire_head(head, WIRE_WELCOME, 0);
-    assert_int_equal(io_send_all(caller, head, sizeof head, deadline_in(PATIENCE_S), "rank 0", NULL), 0);
+    return pid;
+}
+
+static void let_join(int fd, pid_t pid)
+{
+    unsigned char head[WIRE_HEAD];
+    int caller = accept_next(fd);
+    hear_hello(caller);
+    prove(caller, WIRE_PROOF);
+    bootranks_say(caller, WIRE_WELCOME, NULL, 0);
     assert_int_equal(io_recv_all(caller, head, sizeof head, deadline_in(PATIENCE_S), "rank 0", NULL), 0);
     assert_int_equal(head[4], WIRE_BYE);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     bootranks_assert_well(1);
     close(caller);
     close(fd);
+}
+
+/* Where a server is busy with strangers: three connections are closed unread, the fourth is welcomed. */
+static void who_is_closed_comes_again(void **state)
+{
+    (void)state;
+    int fd;
+    pid_t pid = start_joiner(&fd);
+    for (int i = 0; i < 3; i++)
+        close(accept_next(fd));
+    let_join(fd, pid);
+}
+
+/* Who has taken the port of a server that has ended: he welcomes, blames, says any proof, or the client's. */
+static void a_server_without_the_token_is_not_believed(void **state)
+{
+    (void)state;
+    static const char blame[8 + 80] = "\4\0\0\0\1\0\0\0rank 0 died";
+    char wrong[WIRE_TOKEN_LEN + 1];
+    int fd;
+    pid_t pid = start_joiner(&fd);
+    memset(wrong, '0', sizeof wrong);
+    for (int i = 0; i < 4; i++) {
+        int caller = accept_next(fd);
+        hear_hello(caller);
+        if (i == 0)
+            bootranks_say(caller, WIRE_WELCOME, wrong, WIRE_TOKEN_LEN);
+        else if (i == 1)
+            bootranks_say(caller, WIRE_ERROR, blame, sizeof blame);
+        else if (i == 2)
+            bootranks_say(caller, WIRE_PROOF, wrong, WIRE_TOKEN_LEN);
+        else
+            prove(caller, WIRE_HELLO);
+        hear_close(caller);
+        close(caller);
+    }
+    let_join(fd, pid);
 }
 
 static void a_caller_of_another_user_is_closed_unheard(void **state)
@@ -209,6 +278,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(impostors_are_refused),
     cmocka_unit_test(strangers_harm_only_themselves),
     cmocka_unit_test(who_is_closed_comes_again),
+    cmocka_unit_test(a_server_without_the_token_is_not_believed),
     cmocka_unit_test(a_caller_of_another_user_is_closed_unheard),
     cmocka_unit_test(a_server_of_another_user_is_refused),
     cmocka_unit_test(environment_is_strict),
