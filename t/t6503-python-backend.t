@@ -61,6 +61,20 @@ for change in "chown nobody %s" "chown nobody %s/*" "chown nobody %s/*/*.so" "ch
     like "not loaded after ${change//%s/slurm_ddp}" "$rc:$err" \
         "^1:.*slurm_ddp._lib.Error: $tmp/shared/slurm_ddp.* is another user's, or .*: name a folder .* XDG_CACHE_HOME"
 done
+# ... nor what he could replace between the look and the load.
+mkdir -p "$tmp/above/shared"
+cp -r "$XDG_CACHE_HOME/slurm_ddp" "$tmp/above/shared"
+for change in "chmod 777 $tmp/above" "chmod 777 $tmp/above/shared" "chown daemon $tmp/above" \
+    "chgrp nogroup $tmp/above/shared; chmod 775 $tmp/above/shared"; do
+    eval "$change"
+    run env XDG_CACHE_HOME="$tmp/above/shared" "$python" -c 'import slurm_ddp.torch'
+    like "not loaded after ${change//$tmp\//}" "$rc:$err" \
+        "^1:.*slurm_ddp._lib.Error: $tmp/above.* is another user's, or .* replace $tmp/above/shared/slurm_ddp, .* XDG_"
+    chown root:root "$tmp/above" "$tmp/above/shared"
+    chmod 775 "$tmp/above" "$tmp/above/shared"
+done
+run env XDG_CACHE_HOME="$tmp/above/shared" "$python" -c 'import slurm_ddp.torch'
+is "... but with a group of the user's own" "$rc:$(quiet <<<"$out$err")" "0:"
 rm -rf "$tmp/shared/slurm_ddp"
 cp -r "$XDG_CACHE_HOME/slurm_ddp" "$tmp/shared"
 truncate -s 0 "$tmp"/shared/slurm_ddp/*/*.so
@@ -68,10 +82,11 @@ run env XDG_CACHE_HOME="$tmp/shared" "$python" -c 'import slurm_ddp.torch'
 like "what cannot be loaded is named, with the cure" "$rc:$err" \
     "^1:.*slurm_ddp._lib.Error: backend ddp was .*$tmp/shared/slurm_ddp/.*: file too short: remove .* XDG_CACHE_HOME"
 rm -rf "$tmp/shared/slurm_ddp"
-run bash -c 'umask 002; CXX=/bin/false XDG_CACHE_HOME=$0 exec "$@"' "$tmp/shared" "$python" -c 'import slurm_ddp.torch'
+run bash -c 'umask 002; CXX=/bin/false XDG_CACHE_HOME=$0/new exec "$@"' "$tmp/shared" \
+    "$python" -c 'import slurm_ddp.torch'
 is "others cannot write to the folders that it makes, in which nothing is left" \
-    "$(stat -c %a "$tmp/shared/slurm_ddp" "$tmp/shared/slurm_ddp"/* | xargs) $(ls "$tmp/shared/slurm_ddp"/*)" \
-    "755 755 lock"
+    "$(stat -c %a "$tmp/shared/new" "$tmp/shared/new/slurm_ddp"{,/*} | xargs) $(ls "$tmp/shared/new/slurm_ddp"/*)" \
+    "755 755 755 lock"
 cat >"$tmp/folder.py" <<'END'
 import os, platform, sys
 import slurm_ddp.torch as backend

@@ -9,13 +9,16 @@ kept in ~/.cache/slurm_ddp.
 import atexit
 import datetime
 import fcntl
+import grp
 import hashlib
 import importlib.machinery
 import importlib.util
 import os
 import platform
+import pwd
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -43,12 +46,46 @@ def _folder():
     return os.path.join(home, "slurm_ddp", tag)
 
 
+def _make(path):
+    """os.makedirs gives its mode to the last folder alone, and what others could write to _check_way refuses."""
+    if not os.path.isdir(path):
+        _make(os.path.dirname(path))
+        try:
+            os.mkdir(path, 0o755)
+        except FileExistsError:
+            pass  # another rank was faster
+
+
 def _check(path):
     """Where XDG_CACHE_HOME is shared, another user may have been there first, and his code would run."""
     found = os.lstat(path)
     if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
         raise Error(f"{path} is another user's, or others can write to it, so what is compiled there is not loaded: "
                     "name a folder of your own with XDG_CACHE_HOME; of one of yours, chmod -R go-w will do", "system")
+
+
+def _is_private(gid):
+    """Whether it is the group that only this user is in, by its name."""
+    try:
+        return grp.getgrgid(gid).gr_name == pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return False
+
+
+def _check_way(folder):
+    """Who can write to a folder above it can put one of his own in its place when _check has looked, and while it
+    compiles; where that is sticky, as /tmp, he cannot. What is nobody's (65534) is so in a user namespace."""
+    path = os.path.dirname(folder)
+    while True:
+        found = os.stat(path)
+        is_shared = found.st_mode & 0o002 or (found.st_mode & 0o020 and not _is_private(found.st_gid))
+        if found.st_uid not in (0, os.geteuid(), 65534) or (is_shared and not found.st_mode & stat.S_ISVTX):
+            raise Error(f"{path} is another user's, or others can write to it, and so replace {folder}, in which "
+                        "backend ddp is compiled: name a folder of your own with XDG_CACHE_HOME; of one of yours, "
+                        "chmod go-w will do", "system")
+        if path == os.path.dirname(path):
+            return
+        path = os.path.dirname(path)
 
 
 def _load(path):
@@ -91,8 +128,9 @@ def _extension():
     final = os.path.join(folder, NAME + ".so")
     try:
         for path in os.path.dirname(folder), folder:
-            os.makedirs(path, 0o755, exist_ok=True)
+            _make(path)
             _check(path)
+        _check_way(os.path.dirname(folder))
         if not os.path.exists(final):
             with open(os.path.join(folder, "lock"), "w", encoding="ascii") as lock:
                 try:
