@@ -86,6 +86,28 @@ is "... use one core each at most" "$(grep -F "$spin" "$tmp/all" | awk '{ print 
 kill $run
 wait $run
 
+# Variables may steer a terminal; another user's do not count, though his setuid program is this user's.
+esc=$'\e'
+nap() { exec env SLURM_JOB_ID=7 SLURM_STEP_ID="0$esc[7m" SLURM_PROCID=0 SLURMD_NODENAME="n$esc[2J"$'\t'9 "$@"; }
+nap sleep 60 &
+own=$!
+nap_is_seen() { "$ddp" ps >"$tmp/all" && grep -q " $own " "$tmp/all"; }
+ok "a rank by its variables" until_true 30 nap_is_seen
+like "... which are shown as text" "$(grep " $own " "$tmp/all")" '^7\.0\?\[7m +0 n\?\[2J 9 '
+is "... also to another ddp" "$("$ddp" ps --lines | grep "	$own	" | cut -f2-5)" "7.0?[7m	n?[2J 9	0	$own"
+kill $own
+wait $own
+mkdir "$tmp/setuid"
+cp "$(command -v sleep)" "$tmp/setuid/sleep" && chmod 4755 "$tmp/setuid/sleep"
+nap setpriv --reuid nobody --clear-groups "$tmp/setuid/sleep" 60 &
+others=$!
+has_begun() { [[ $(ps -o ruser=,euser=,comm= $others | xargs) = "nobody $(id -un) sleep" ]]; }
+ok "another user's setuid program" until_true 30 has_begun
+"$ddp" ps >"$tmp/all" 2>&1
+is "... is none" "$(grep -c " $others " "$tmp/all")" 0
+kill $others
+wait $others
+
 # A rank of libddp that waits for nobody there, as one of a loop over gloo.
 printf '#!/bin/sh\nprintf %%s "$(cat %s/answer)"\n' "$tmp" >"$tmp/bin/ddp-waits"
 timeout -k 5 120 "$ddp" run -n 1 "${train[@]}" >"$tmp/one.out" 2>&1 &

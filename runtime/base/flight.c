@@ -14,6 +14,7 @@
 #include "runtime/base/begins.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/base/plain.h"
 
 #define MEMFD "ddp-flight"
 
@@ -117,8 +118,10 @@ static bool read_page(const char *path, uint64_t *oldest_ns, struct flight_view 
     if (p.waits_for != FLIGHT_NOBODY)
         ret->waits_s = (double)(clock_ns() - p.since_ns) / 1e9;
     memcpy(ret->name, p.name, sizeof ret->name);
-    for (int i = 0; i < FLIGHT_CALLS; i++)
+    for (int i = 0; i < FLIGHT_CALLS; i++) {
         ret->name[i][FLIGHT_NAME_MAX - 1] = 0;
+        plain_line(ret->name[i]);
+    }
     return true;
 }
 

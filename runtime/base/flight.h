@@ -34,7 +34,8 @@ struct flight_view {
     int rank, size, waits_for;
     uint64_t n_steps, n_calls;
     double waits_s;                                /* since the wait began */
-    char name[FLIGHT_CALLS][FLIGHT_NAME_MAX];      /* of the last calls: number k is name[k % FLIGHT_CALLS] */
+    char name[FLIGHT_CALLS][FLIGHT_NAME_MAX];      /* of the last calls: number k is name[k % FLIGHT_CALLS];
+                                                    * fit for a terminal */
 };
 
 /* Of the process `pid`, of this user. False: it has none. Of several communicators the one that was opened first: so

@@ -48,6 +48,20 @@ static char *read_proc(long pid, const char *name, size_t *ret_n)
     return text;
 }
 
+/* All four uids are this user's: what another user has started, a setuid program, has his variables, memory and
+ * descriptors. */
+static bool is_own(long pid)
+{
+    size_t n;
+    unsigned uid[4], mine = geteuid();
+    char *text = read_proc(pid, "status", &n), *at = text ? strstr(text, "\nUid:") : NULL;
+    bool is = at && sscanf(at, "\nUid: %u %u %u %u", &uid[0], &uid[1], &uid[2], &uid[3]) == 4;
+    for (int i = 0; is && i < 4; i++)
+        is = uid[i] == mine;
+    free(text);
+    return is;
+}
+
 static const char *find(const char *environ, size_t n, const char *name)
 {
     size_t len = strlen(name);
@@ -82,6 +96,8 @@ static bool read_task(long pid, struct ps_rank *r)
         snprintf(r->node, sizeof r->node, "%s", node);
     else if (gethostname(r->node, sizeof r->node - 1) < 0)
         strcpy(r->node, "-");
+    plain_line(r->step); /* a program with root's rights may still show what another user gave to sudo, say */
+    plain_line(r->node);
     if (!restarts || num_int(restarts, 0, 1 << 30, &r->restarts) < 0)
         r->restarts = 0;
     free(env);
@@ -127,7 +143,7 @@ static bool is_wanted(const char *step, const char *want)
 static int add(struct scan *s, long pid, const char *want)
 {
     struct process p = {.r.pid = pid, .seen_ns = clock_ns()};
-    if (!read_task(pid, &p.r) || !is_wanted(p.r.step, want) || !read_stat(&p))
+    if (!is_own(pid) || !read_task(pid, &p.r) || !is_wanted(p.r.step, want) || !read_stat(&p))
         return 0;
     if (s->n == s->room) {
         size_t room = 2 * s->room + 64;

@@ -37,6 +37,18 @@ static void a_reader_sees_the_last_calls(void **state)
     assert_false(flight_read(getpid(), &v)); /* gone with the rank */
 }
 
+static void what_it_names_steers_no_terminal(void **state)
+{
+    flight_t *f = flight_open(0, 1);
+    struct flight_view v;
+    (void)state;
+    assert_non_null(f);
+    flight_call(f, "\033[2Jall\t");
+    assert_true(flight_read(getpid(), &v));
+    assert_string_equal(v.name[1], "?[2Jall ");
+    flight_close(f);
+}
+
 static void without_one_nothing_happens(void **state)
 {
     (void)state;
@@ -80,6 +92,7 @@ static void beyond_a_limit_of_size_there_is_none(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_reader_sees_the_last_calls),
+    cmocka_unit_test(what_it_names_steers_no_terminal),
     cmocka_unit_test(of_several_the_first_is_seen),
     cmocka_unit_test(without_one_nothing_happens),
     cmocka_unit_test(beyond_a_limit_of_size_there_is_none),
