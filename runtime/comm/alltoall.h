@@ -23,7 +23,10 @@ struct alltoall_slice {
 const int *alltoall_ranks(const comm_t *c, int node, int *ret_n); /* of a node */
 uint64_t alltoall_given(const struct alltoall *x, int from, int to);
 
-/* The longest row to nodes that lie from `first` to `last` after a rank's own, in a circle: the same on every rank. */
+/* The longest row of ranks of `node` to the node that lies `by` after it, in a circle. */
+uint64_t alltoall_longest_of(const struct alltoall *x, int node, int by);
+
+/* The longest row to nodes that lie from `first` to `last` after a rank's own: the same on every rank. */
 uint64_t alltoall_longest(const struct alltoall *x, int first, int last);
 
 /* Of the window at byte `at` of a row: its bytes; what it has of a part of n bytes that begins at byte `first`; writes
@@ -33,7 +36,7 @@ struct alltoall_slice alltoall_slice(const struct alltoall *x, uint64_t first, u
 void alltoall_write(const struct alltoall *x, int node, uint64_t at, char *window);
 void alltoall_read(const struct alltoall *x, int from, uint64_t at, const char *window);
 
-/* All rows to other nodes, after those within the node. */
+/* All rows to other nodes. */
 int alltoall_between(struct alltoall *x, ddp_error_t *errp);
 
 #endif

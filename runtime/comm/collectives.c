@@ -9,7 +9,7 @@
 
 #include "runtime/comm/wireup.h"
 
-enum { BCAST_WINDOW = 256 << 10, BCAST_ALONE = 4 << 20 };
+enum { BCAST_ALONE = 4 << 20 };
 
 /* Runs what the leader queued; the others have nothing to do here. */
 static int leaders_exchange(comm_t *c, enum watch_what what, ddp_error_t *errp)
@@ -96,12 +96,12 @@ int comm_bcast(comm_t *c, void *data, size_t n_bytes, int root, ddp_error_t *err
         return -1;
     bool is_alone = c->n_nodes == c->world->size; /* each rank, on its node: from memory to memory */
     int root_node = c->world->node_of[root];
-    size_t most = is_alone ? BCAST_ALONE : BCAST_WINDOW;
+    size_t most = is_alone ? BCAST_ALONE : c->moves.stride / 2;
     char *windows = segment_part(&c->moves, c->node == root_node ? c->world->local_of[root] : 0), *p = data;
     for (size_t left = n_bytes, i = 0, n; left > 0; left -= n, p += n, i++) {
         n = left < most ? left : most;
         int rc = is_alone ? bcast_between(c, p, n, root_node, errp)
-                          : bcast_window(c, windows + i % 2 * BCAST_WINDOW, p, n, root, errp);
+                          : bcast_window(c, windows + i % 2 * most, p, n, root, errp);
         if (rc < 0)
             return -1;
     }

@@ -4,6 +4,7 @@ libcomm_la_SOURCES = \
 	%D%/addr.c \
 	%D%/alltoall.c %D%/alltoall.h \
 	%D%/alltoall_between.c \
+	%D%/alltoall_rows.c \
 	%D%/bypass.c %D%/bypass.h \
 	%D%/call.c \
 	%D%/collectives.c \
