@@ -134,6 +134,7 @@ is "what cannot be done: one line each, and all ranks go on" "$rc:$found" "0:4 a
 4 meta: refused
 4 parts: backend ddp: elements of a tensor share memory, as expand() makes them: take .contiguous() of it
 4 room: backend ddp: all-to-all: rank 0 sends 4 bytes to rank 1, which has room for 0
+4 root: backend ddp: root 4 is not one of 4 ranks
 4 shape: backend ddp: the tensors of the list differ in shape or type from the one that goes with them
 4 shared: backend ddp: elements of a tensor share memory, as expand() makes them: take .contiguous() of it
 4 source: backend ddp: recv needs the rank that sends: src=

@@ -207,6 +207,14 @@ def in_place(group, rank, size):
     x = torch.arange(size) + 10. * rank
     dist.all_to_all_single(x, x, group=group)
     assert x.tolist() == [10 * r + rank for r in range(size)], f"all_to_all in place: {x}"
+    x = torch.full((3,), float(rank))
+    parts = [x] + [torch.zeros(3) for _ in range(size - 1)] if rank == 0 else None
+    dist.gather(x, parts, 0, group=group)
+    assert x.tolist() == [rank] * 3 and (rank > 0 or [p[2] for p in parts] == list(range(size))), f"gather: {parts}"
+    x = torch.arange((1 << 20) + 5) * (rank + 1)  # more than is reduced at once
+    dist.reduce(x, 0, group=group)
+    times = size * (size + 1) // 2 if rank == 0 else rank + 1
+    assert torch.equal(x, torch.arange((1 << 20) + 5) * times), f"reduce: {x}"
 
 
 def turned(group, rank, size):
@@ -270,6 +278,8 @@ def wrong():
     rank, size = dist.get_rank(), dist.get_world_size()
     group = dist.distributed_c10d._get_default_group()
     backend = group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group # 1.13: is one
+    options = dist.GatherOptions()
+    options.rootRank = size
     calls = {
         "sparse": lambda: dist.all_reduce(torch.eye(2).to_sparse()),
         "shared": lambda: dist.all_reduce(torch.ones(1).expand(4)),
@@ -279,6 +289,7 @@ def wrong():
         "meta": lambda: backend.allreduce([torch.zeros(1, device="meta")]).wait(),
         "lists": lambda: group.allgather_into_tensor_coalesced([], [torch.zeros(1)]),  # not in 1.13
         "complex": lambda: dist.all_reduce(torch.zeros(2, dtype=torch.complex64), op=OPS.MAX),
+        "root": lambda: backend.gather([], [torch.zeros(1)], options).wait(),
     }
     for name, call in calls.items():
         try:
@@ -286,7 +297,7 @@ def wrong():
             say(f"{name}: done")
         except (RuntimeError, ValueError, AttributeError) as e:
             say(f"{name}: {e}" if "backend ddp" in str(e) else f"{name}: refused by PyTorch itself")
-    try:  # one rank has too little room, of which the others know nothing
+    try:  # one rank has too little room, of which all are told
         dist.all_to_all_single(torch.zeros(size - (rank == 1)), torch.zeros(size), [int(rank != 1)] + [1] * (size - 1))
     except ValueError as e:
         say(f"room: {e}")

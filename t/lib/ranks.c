@@ -123,3 +123,16 @@ bool job_run_comm(struct job *j, comm_rank_f *f)
     j->with_comm = f;
     return job_run(j, with_comm);
 }
+
+int job_alltoall(const struct job *j, comm_t *c, const char *in, size_t n, char *out, ddp_error_t *errp)
+{
+    const void *from[RANKS_MAX];
+    void *to[RANKS_MAX];
+    size_t n_bytes[RANKS_MAX];
+    for (int r = 0; r < j->size; r++) {
+        from[r] = in;
+        to[r] = out + (size_t)r * n;
+        n_bytes[r] = n;
+    }
+    return comm_alltoall(c, &(struct comm_parts){from, n_bytes, to, n_bytes}, errp);
+}

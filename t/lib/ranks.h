@@ -55,4 +55,7 @@ bool job_run(struct job *j, rank_f *f);
 typedef int comm_rank_f(struct job *j, int rank, comm_t *c);
 bool job_run_comm(struct job *j, comm_rank_f *f);
 
+/* All-to-all in which each rank gives the n bytes at `in` to each, out: size * n. */
+int job_alltoall(const struct job *j, comm_t *c, const char *in, size_t n, char *out, ddp_error_t *errp);
+
 #endif

@@ -186,8 +186,7 @@ class Group : public Base {
 
     WorkPtr gather(std::vector<Tensors> &outs, Tensors &ins, const c10d::GatherOptions &o = {}) override
     {
-        Tensors in{only(ins)}, out, all = nobodys();
-        all[static_cast<size_t>(o.rootRank)] = in[0];
+        Tensors in{only(ins)}, out, all = roots(in[0], o.rootRank);
         if (o.rootRank == rank_)
             out = list_of(outs, in[0]);
         return start(OpType::GATHER, "ddp:gather", in, out, is_async(o),
@@ -196,8 +195,7 @@ class Group : public Base {
 
     WorkPtr scatter(Tensors &outs, std::vector<Tensors> &ins, const c10d::ScatterOptions &o = {}) override
     {
-        Tensors out{only(outs)}, in, all = nobodys();
-        all[static_cast<size_t>(o.rootRank)] = out[0];
+        Tensors out{only(outs)}, in, all = roots(out[0], o.rootRank);
         if (o.rootRank == rank_)
             in = list_of(ins, out[0]);
         return start(OpType::SCATTER, "ddp:scatter", in, out, is_async(o),
@@ -282,6 +280,15 @@ class Group : public Base {
     Tensors nobodys()
     {
         return Tensors(static_cast<size_t>(size_));
+    }
+
+    Tensors roots(const Tensor &t, int64_t root)
+    {
+        expect(root >= 0 && root < size_, "root " + std::to_string(root) + " is not one of " + std::to_string(size_) +
+               " ranks");
+        Tensors all = nobodys();
+        all[static_cast<size_t>(root)] = t;
+        return all;
     }
 
     static void check_pairs(const Tensors &outs, const Tensors &ins)

@@ -8,7 +8,7 @@
 
 enum call {
     BARRIER, ALLREDUCE, ALLREDUCE_MORE, ALLREDUCE_MAX, BCAST, BCAST_ROOT, ALLGATHER,
-    ALLGATHER_LESS, REDUCE_RANGES, WORKS, WORKS_SWAPPED, GATHER_WORK, REDUCE_SCATTER, NOTHING, N_CALLS,
+    ALLGATHER_LESS, REDUCE_RANGES, WORKS, WORKS_SWAPPED, GATHER_WORK, REDUCE_SCATTER, ALLTOALL, NOTHING, N_CALLS,
     /* where a test names them */
     REDUCE_LESS = N_CALLS, REDUCE_MAX, REDUCE_HALVES, GATHER_LESS, GATHER_LATER
 };
@@ -36,7 +36,7 @@ static int make_works(comm_t *c, comm_segment_t *s, int first, ddp_error_t *errp
     return rc;
 }
 
-static int make_call(comm_t *c, comm_segment_t *s, enum call call, char *buf, ddp_error_t *errp)
+static int make_call(const struct job *j, comm_t *c, comm_segment_t *s, enum call call, char *buf, ddp_error_t *errp)
 {
     static const struct comm_range r = {0, N, DDP_F32}, less = {0, N - 16, DDP_F32}, later = {64, N - 16, DDP_F32};
     static const struct comm_range halves = {0, N, DDP_BF16};
@@ -75,6 +75,8 @@ static int make_call(comm_t *c, comm_segment_t *s, enum call call, char *buf, dd
         return comm_wait(comm_gather_start(c, s, call == GATHER_LESS ? &less : &later, 1, 0, errp), errp);
     case REDUCE_SCATTER:
         return comm_reduce_scatter(c, buf, N / 4, DDP_F32, DDP_SUM, buf + N * 4, errp);
+    case ALLTOALL:
+        return job_alltoall(j, c, buf, GATHER, buf + N * 4, errp);
     default:
         return 0;
     }
@@ -93,9 +95,9 @@ static int differing_rank(struct job *j, int rank)
     CHECK(buf, "no memory");
     int rc = s ? 0 : -1; /* the others may have found out already */
     for (int i = 0; rc == 0 && i < scene->n_alike; i++)
-        rc = make_call(c, s, scene->call, buf, &e);
+        rc = make_call(j, c, s, scene->call, buf, &e);
     if (rc == 0)
-        rc = make_call(c, s, rank == scene->odd_rank ? scene->odd_call : scene->call, buf, &e);
+        rc = make_call(j, c, s, rank == scene->odd_rank ? scene->odd_call : scene->call, buf, &e);
     for (int i = 0; rc == 0 && i < 2; i++)
         rc = comm_barrier(c, &e);
     CHECK(rc < 0, "calls %d and %d of rank %d go together", scene->call, scene->odd_call, scene->odd_rank);
@@ -235,7 +237,7 @@ static int early_rank(struct job *j, int rank, comm_t *c)
         while ((*n_ready < j->size || !*is_sent) && deadline_left_ns(deadline) > 0)
             usleep(100);
         comm_progress(c);
-        int rc = make_call(c, NULL, rank == 0 ? scene->odd_call : BARRIER, buf, &e);
+        int rc = make_call(j, c, NULL, rank == 0 ? scene->odd_call : BARRIER, buf, &e);
         CHECK(rc < 0 || comm_barrier(c, &e) < 0, "they go together");
     }
     CHECK(e.domain == DDP_E_USAGE && strstr(e.text, "rank 1") && strstr(e.text, "same calls"), "%s", e.text);

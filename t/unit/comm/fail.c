@@ -36,7 +36,7 @@ __attribute__((no_sanitize_address)) long __wrap_syscall(long number, ...)
 }
 
 enum fate { KILLED, KILLED_FORKED, EXITS, LEAVES, ABORTS, STOPS, KILLED_MIDWAY };
-enum call { BARRIER, ALLREDUCE, BCAST, ALLGATHER, REDUCE_RANGES, WORKS, WORKS_THREAD, N_CALLS };
+enum call { BARRIER, ALLREDUCE, BCAST, ALLGATHER, ALLTOALL, REDUCE_RANGES, WORKS, WORKS_THREAD, N_CALLS };
 
 struct scene {
     enum fate fate;
@@ -72,7 +72,7 @@ static int make_works(comm_t *c, comm_segment_t *s, char *buf, ddp_error_t *errp
     return rc;
 }
 
-static int make_call(comm_t *c, comm_segment_t *s, enum call call, char *buf, ddp_error_t *errp)
+static int make_call(const struct job *j, comm_t *c, comm_segment_t *s, enum call call, char *buf, ddp_error_t *errp)
 {
     static const struct comm_range r = {0, N, DDP_F32};
     switch (call) {
@@ -84,6 +84,8 @@ static int make_call(comm_t *c, comm_segment_t *s, enum call call, char *buf, dd
         return comm_bcast(c, buf, N * 4, 0, errp);
     case ALLGATHER:
         return comm_allgather(c, buf, 100000, buf + N * 4, errp);
+    case ALLTOALL:
+        return job_alltoall(j, c, buf, 100000, buf + N * 4, errp);
     case WORKS:
     case WORKS_THREAD:
         return make_works(c, s, buf, errp);
@@ -146,7 +148,7 @@ static int scene_rank(struct job *j, int rank)
     if (rank == scene->victim)
         ualarm(20000, 0); /* kills at some moment of the loop below */
     for (int i = 0; rc == 0 && i < 100000; i++)
-        rc = make_call(c, s, scene->call, buf, &e);
+        rc = make_call(j, c, s, scene->call, buf, &e);
     b->took_ns[rank] = clock_ns() - b->when;
     char who[64];
     snprintf(who, sizeof who, "rank %d (n%d)%s", scene->victim, j->node_of[scene->victim], scene->expect);
@@ -400,7 +402,7 @@ static int cut_off_rank(struct job *j, int rank, comm_t *c)
     ddp_error_t e = {0};
     CHECK(comm_barrier(c, &e) == 0, "%s", e.text);
     if (rank == 0) {
-        CHECK(make_call(c, NULL, cut->call, buf, &e) < 0, "no failure");
+        CHECK(make_call(j, c, NULL, cut->call, buf, &e) < 0, "no failure");
         CHECK(!strcmp(e.text, "rank 1 (n1) died") && clock_ns() - began < 20 * NS_PER_S, "%s", e.text);
         *is_over = 1;
         free(buf);

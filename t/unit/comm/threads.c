@@ -24,6 +24,7 @@ static int all_calls_rank(struct job *j, int rank)
             CHECK(x[i] == y[i] && y[i] == (float)(i % 5 * j->size + j->size * (j->size - 1) / 2), "element %d", i);
         CHECK(comm_bcast(c, y, sizeof y, round % j->size, &e) == 0, "%s", e.text);
         CHECK(comm_allgather(c, y, 40, all, &e) == 0, "%s", e.text);
+        CHECK(job_alltoall(j, c, (char *)y, 40, (char *)all, &e) == 0, "%s", e.text);
         if (comm_barrier(c, &e) < 0) /* the last rank may be through the last one, and abort, while others still wake */
             CHECK(round == 20 && strstr(e.text, "enough"), "%s", e.text);
     }
