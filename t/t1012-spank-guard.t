@@ -85,7 +85,7 @@ start() { # [PROGRAM]: a step that runs until it is ended; sets $step
 }
 all_run() { [ -e "$tmp/out/0" ] && [ "$(find "$tmp/out" -name '[0-9]' | wc -l)" -eq 8 ]; }
 end_step() {
-    ( cluster_run squeue -h -o %A; echo "$out" >"$tmp/job" )
+    ( cluster_run squeue -h -t R -o %A; echo "$out" >"$tmp/job" )
     ( cluster_run scancel "$(<"$tmp/job")" )
     wait $step
 }

@@ -129,7 +129,7 @@ timeout -k 5 120 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --d
     bash -c "$program" "$tmp/out/step" "${train[@]}" >"$tmp/step.out" 2>&1 &
 step=$!
 until_true 30 test -s "$tmp/out/step"
-( cluster_run squeue -h -o %A; echo "$out" >"$tmp/job" )
+( cluster_run squeue -h -t R -o %A; echo "$out" >"$tmp/job" )
 read -r job <"$tmp/job"
 asks() { ( cluster_run "$ddp" ps "$job.0"; printf '%s\n' "$out"; exit "$rc" ); }
 ok "a step on two nodes" stopped "$tmp/out/step" asks
